@@ -1,0 +1,1 @@
+"""What a device says, as frozen facts, and how to ask for it."""

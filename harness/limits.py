@@ -1,0 +1,231 @@
+"""Limits: data with units that judge a value and print themselves.
+
+In TOML a bare value means exactly that value; otherwise a table:
+
+    width      = 16
+    replays    = { at_most = "8 /min" }
+    AcPwrRcvry = { one_of = ["Last", "On"] }
+    memory     = { exactly = "48601 MiB", within = "1 %" }
+    floor      = { at_least = 750, marginal = 780 }      # marginal: passes, in its own colour, short of this
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TypeAlias
+
+from harness.units import Quantity, number, parse_quantity
+
+Value: TypeAlias = "bool | int | float | str"
+"""What can be measured: a number in the limit's own unit, or a word."""
+
+
+class Outcome(StrEnum):
+    """How a value stands to its limit."""
+
+    PASS = "pass"  # noqa: S105
+    MARGINAL = "marginal"
+    FAIL = "fail"
+    NOT_MEASURED = "not measured"
+    RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a value must satisfy.
+
+    ``kind`` is exactly, at_least, at_most, between, one_of or matches; ``bounds`` its arguments, numbers being in
+    ``unit``. ``within`` widens an exact number by so many percent. ``marginal`` is a bound on the good side (two for
+    between): a value that passes but does not reach it is marginal.
+    """
+
+    kind: str
+    bounds: tuple[Value, ...]
+    unit: str = ""
+    within: float = 0.0
+    marginal: tuple[float, ...] = ()
+
+    def judge(self, value: Value | None) -> Outcome:
+        """Say how ``value``, a number in this limit's unit, stands to the limit. None was not measured."""
+        if value is None:
+            return Outcome.NOT_MEASURED
+        if not self._holds(value):
+            return Outcome.FAIL
+        return Outcome.MARGINAL if self._is_marginal(value) else Outcome.PASS
+
+    def margin(self, value: Value | None) -> float | None:
+        """Distance to the nearest numeric bound, positive inside; None where the limit is not a numeric bound."""
+        if value is None or isinstance(value, str) or self.kind not in ("at_least", "at_most", "between"):
+            return None
+        low, high = self._range()
+        return min(float(value) - low, high - float(value))
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        shown = [_show(bound) for bound in self.bounds]
+        match self.kind:
+            case "exactly":
+                return f"{shown[0]}{unit}{f' ± {number(self.within)} %' if self.within else ''}"
+            case "at_least":
+                return f">= {shown[0]}{unit}"
+            case "at_most":
+                return f"<= {shown[0]}{unit}"
+            case "between":
+                return f"{shown[0]} .. {shown[1]}{unit}"
+            case "one_of":
+                return f"one of {', '.join(shown)}{unit}"
+            case _:
+                return f"matches {shown[0]}"
+
+    def _holds(self, value: Value) -> bool:
+        match self.kind:
+            case "exactly":
+                wanted = self.bounds[0]
+                if self.within and not isinstance(wanted, str) and not isinstance(value, str):
+                    return abs(value - wanted) <= abs(wanted) * self.within / 100.0
+                return _same(value, wanted)
+            case "one_of":
+                return any(_same(value, bound) for bound in self.bounds)
+            case "matches":
+                return re.fullmatch(str(self.bounds[0]), str(value)) is not None
+            case _:
+                if isinstance(value, str):
+                    return False
+                low, high = self._range()
+                return low <= float(value) <= high
+
+    def _is_marginal(self, value: Value) -> bool:
+        if not self.marginal or isinstance(value, str):
+            return False
+        match self.kind:
+            case "at_least":
+                return float(value) < self.marginal[0]
+            case "at_most":
+                return float(value) > self.marginal[0]
+            case "between":
+                return not self.marginal[0] <= float(value) <= self.marginal[1]
+            case _:
+                return False
+
+    def _range(self) -> tuple[float, float]:
+        numbers = [float(bound) for bound in self.bounds]
+        match self.kind:
+            case "at_least":
+                return numbers[0], float("inf")
+            case "at_most":
+                return float("-inf"), numbers[0]
+            case _:
+                return numbers[0], numbers[1]
+
+
+def exactly(value: Value, unit: str = "", *, within: float = 0.0) -> Limit:
+    """Exactly this value, or a number within so many percent of it."""
+    return Limit("exactly", (value,), unit, within)
+
+
+def at_least(value: float, unit: str = "", *, marginal: float | None = None) -> Limit:
+    """This number or more; below ``marginal`` it passes only just."""
+    return Limit("at_least", (value,), unit, marginal=() if marginal is None else (marginal,))
+
+
+def at_most(value: float, unit: str = "", *, marginal: float | None = None) -> Limit:
+    """This number or less; above ``marginal`` it passes only just."""
+    return Limit("at_most", (value,), unit, marginal=() if marginal is None else (marginal,))
+
+
+def between(low: float, high: float, unit: str = "") -> Limit:
+    """From ``low`` to ``high``, both included."""
+    return Limit("between", (low, high), unit)
+
+
+def one_of(*values: Value, unit: str = "") -> Limit:
+    """One of these values."""
+    return Limit("one_of", values, unit)
+
+
+def matches(pattern: str) -> Limit:
+    """A word that the whole regular expression matches."""
+    return Limit("matches", (pattern,))
+
+
+def limit_from_toml(value: object, unit: str = "") -> Limit:
+    """Read a limit as TOML gives it; numbers are converted to ``unit`` and a bare number is in it.
+
+    Raises ValueError with one line that says what is wrong.
+    """
+    if isinstance(value, Limit):
+        return value
+    if not isinstance(value, Mapping):
+        return exactly(_bound(value, unit), unit)
+    known = {"exactly", "at_least", "at_most", "between", "one_of", "matches", "within", "marginal"}
+    for key in value:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1)
+            raise ValueError(f"unknown limit {key!r}{f'; did you mean {near[0]!r}?' if near else ''}")
+    kinds = [key for key in value if key not in ("within", "marginal")]
+    if len(kinds) != 1:
+        raise ValueError(f"a limit names exactly one of {', '.join(sorted(known - {'within', 'marginal'}))}")
+    kind = kinds[0]
+    listed = value[kind] if kind in ("between", "one_of") else [value[kind]]
+    if not isinstance(listed, list) or not listed or (kind == "between" and len(listed) != 2):
+        raise ValueError(f"{kind} takes a list{' of two' if kind == 'between' else ''}")
+    bounds = tuple(_bound(bound, unit) for bound in listed)
+    if kind in ("at_least", "at_most", "between") and any(isinstance(bound, str | bool) for bound in bounds):
+        raise ValueError(f"{kind} takes numbers")
+    if kind == "between" and float(bounds[0]) > float(bounds[1]):
+        raise ValueError("between takes the lower bound first")
+    if kind == "matches":
+        try:
+            re.compile(str(bounds[0]))
+        except re.error as error:
+            raise ValueError(f"{bounds[0]!r} is not a regular expression: {error}") from None
+    return Limit(kind, bounds, unit, _percent(value.get("within", 0)), _marginal(kind, value.get("marginal"), unit))
+
+
+def _marginal(kind: str, value: object, unit: str) -> tuple[float, ...]:
+    if value is None:
+        return ()
+    listed = value if isinstance(value, list) else [value]
+    if kind not in ("at_least", "at_most", "between") or len(listed) != (2 if kind == "between" else 1):
+        raise ValueError(f"marginal does not fit {kind}")
+    bounds = [_bound(bound, unit) for bound in listed]
+    if any(isinstance(bound, str | bool) for bound in bounds):
+        raise ValueError("marginal takes numbers")
+    return tuple(float(bound) for bound in bounds)
+
+
+def _bound(value: object, unit: str) -> Value:
+    if isinstance(value, bool | int | float):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a value")
+    if not unit:
+        return value
+    quantity: Quantity = parse_quantity(value)
+    return (quantity if quantity.unit == "" else quantity.to(unit)).value
+
+
+def _percent(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    quantity = parse_quantity(str(value))
+    if quantity.unit not in ("", "%"):
+        raise ValueError(f"within takes percent, not {value!r}")
+    return quantity.value
+
+
+def _same(value: Value, wanted: Value) -> bool:
+    """Equality that keeps words, numbers and truth values apart: ``"1"`` is not ``1`` and ``1`` is not ``True``."""
+    if isinstance(value, bool) or isinstance(wanted, bool):
+        return value is wanted
+    if isinstance(value, str) or isinstance(wanted, str):
+        return isinstance(value, str) and isinstance(wanted, str) and value == wanted
+    return float(value) == float(wanted)
+
+
+def _show(value: Value) -> str:
+    return str(value) if isinstance(value, str | bool) else number(value)

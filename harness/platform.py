@@ -1,0 +1,217 @@
+"""The platform: what a machine should be. Limits and slots, never which tests run.
+
+A slot's ``path`` is a walk through the PCIe tree that survives renumbering: the host bridge as sysfs names it, then one
+``device.function`` a hop, the last one being the part itself, for example ``pci0000:3a/00.0/00.0/04.0/00.0``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from harness.config import AnyLimit, Bytes, Model, Seconds, limit_in, load
+from harness.errors import ConfigError
+from harness.limits import Limit, at_least, at_most, exactly, one_of
+
+_PATH = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}(/[0-9a-f]{2}\.[0-7])+")
+_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
+
+Lanes = Annotated[Limit, limit_in("lanes")]
+Generation = Annotated[Limit, limit_in("generation")]
+
+
+class Link(Model):
+    """What a PCIe link must reach: under load for the generation, always for the width."""
+
+    generation: Generation
+    width: Lanes
+
+
+class Memory(Model):
+    """Frame-buffer sizes as the driver reports them, in bytes, and how far off they may be in percent."""
+
+    ecc_off: Bytes
+    ecc_on: Bytes
+    within: Annotated[float, Field(ge=0, le=10)] = 1.0
+
+    @field_validator("within", mode="before")
+    @classmethod
+    def _percent(cls, value: object) -> object:
+        return value.removesuffix("%").strip() if isinstance(value, str) else value
+
+
+class DeviceModel(Model):
+    """One kind of part that may sit in a slot; ``device`` and ``subsystem`` are ``vendor:device`` in lower hex."""
+
+    name: str
+    device: str
+    subsystem: str = ""
+    class_code: str = Field("", alias="class")
+    memory: Memory | None = None
+    bars: dict[int, Bytes] = Field(default_factory=dict)
+    link: Link | None = None
+    ceiling: Annotated[float | None, Field(description="GB/s one way on this link, raw")] = None
+
+    @field_validator("device", "subsystem")
+    @classmethod
+    def _is_id(cls, value: str) -> str:
+        if value and not _ID.fullmatch(value):
+            raise ValueError(f"{value!r} is not vendor:device in lower-case hex, such as '10de:1e30'")
+        return value
+
+
+class Slot(Model):
+    """A place where a part is expected. ``model`` empty: any model of the platform."""
+
+    name: str
+    path: str
+    uplink: str = ""
+    model: str = ""
+    hba: str = ""
+
+    @field_validator("path")
+    @classmethod
+    def _is_path(cls, value: str) -> str:
+        if not _PATH.fullmatch(value):
+            raise ValueError(f"{value!r} is not a path such as 'pci0000:3a/00.0/04.0'")
+        return value
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Uplink(Model):
+    """A link that several slots share, such as the cable to an expansion chassis; ``path`` ends at its port on the host side."""
+
+    name: str
+    path: str
+    link: Link
+
+    @field_validator("path")
+    @classmethod
+    def _is_path(cls, value: str) -> str:
+        return Slot._is_path(value)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Bios(Model):
+    """BIOS versions and attributes; ``forbidden_events`` are message-id suffixes that the LC log must not gain."""
+
+    minimum: str = ""
+    deny: tuple[str, ...] = ()
+    attributes: dict[str, AnyLimit] = Field(default_factory=dict)
+    forbidden_events: tuple[str, ...] = ()
+
+
+class Boot(Model):
+    """How long a boot may take: seconds without a new POST stage, and in all; resets that a BIOS job may add."""
+
+    no_progress: Seconds = 900.0
+    within: Seconds = 2700.0
+    extra_resets: int = 2
+
+
+class Pcie(Model):
+    """What holds for the whole tree."""
+
+    iommu: AnyLimit = Field(default_factory=lambda: one_of("off", "identity"))
+    acs_redirect_between_gpus: AnyLimit = Field(default_factory=lambda: exactly(0))
+    max_payload: Annotated[Limit, limit_in("B")] = Field(default_factory=lambda: one_of(128, 256, unit="B"))
+
+
+class Gpu(Model):
+    """What the driver must say of every GPU."""
+
+    uncorrected_ecc: AnyLimit = Field(default_factory=lambda: exactly(0))
+    pending_retirement: AnyLimit = Field(default_factory=lambda: exactly(0))
+    replay_rate: Annotated[Limit, limit_in("/min")] = Field(default_factory=lambda: at_most(8, "/min"))
+
+
+class P2p(Model):
+    """How peer-to-peer copies are judged; bandwidths in GB/s (1e9), latencies in microseconds."""
+
+    peers: int = 8
+    bad_bytes: Annotated[Limit, limit_in("B")] = Field(default_factory=lambda: exactly(0, "B"))
+    ceiling: Annotated[Limit, limit_in("GB/s")] = Field(default_factory=lambda: at_most(15.75, "GB/s"))
+    nvlink_ceiling: Annotated[Limit, limit_in("GB/s")] = Field(default_factory=lambda: at_most(50.0, "GB/s"))
+    staged_ratio: Annotated[float, Field(gt=1)] = 1.05
+    staged_latency: Annotated[float, Field(gt=0)] = 9.0
+    contention_ratio: Annotated[Limit, limit_in()] = Field(default_factory=lambda: at_least(0.5))
+
+
+class Floor(Model):
+    """A ResNet-50 floor for one software identity. Another identity is recorded, not judged."""
+
+    framework: Literal["tensorflow", "pytorch", "mxnet"]
+    precision: Literal["fp16", "fp32", "amp", "bf16", "tf32"]
+    compiler: str
+    batch: int
+    images_per_second_per_gpu: Annotated[Limit, limit_in("images/s")]
+
+
+class Resnet50(Model):
+    """How the smoke test is judged. Ratios are fractions, spread is in percent."""
+
+    floors: tuple[Floor, ...] = Field((), alias="floor")
+    efficiency: Annotated[Limit, limit_in()] = Field(default_factory=lambda: at_least(0.85))
+    solo: Annotated[Limit, limit_in()] = Field(default_factory=lambda: at_least(0.95))
+    spread: Annotated[Limit, limit_in("%")] = Field(default_factory=lambda: at_most(3, "%"))
+
+
+class Platform(Model):
+    """What a machine should be."""
+
+    schema_version: int = Field(1, alias="schema")
+    name: str
+    system: str = ""
+    optional: tuple[str, ...] = ()
+    bios: Bios = Field(default_factory=Bios)
+    boot: Boot = Field(default_factory=Boot)
+    models: tuple[DeviceModel, ...] = Field((), alias="model")
+    slots: tuple[Slot, ...] = Field((), alias="slot")
+    uplinks: tuple[Uplink, ...] = Field((), alias="uplink")
+    pcie: Pcie = Field(default_factory=Pcie)
+    gpu: Gpu | None = None
+    p2p: P2p = Field(default_factory=P2p)
+    resnet50: Resnet50 = Field(default_factory=lambda: Resnet50(floor=()))
+
+    @model_validator(mode="after")
+    def _refers_to_what_it_has(self) -> Platform:
+        for kind, names in (("slot", self.slots), ("uplink", self.uplinks), ("model", self.models)):
+            listed = [entry.name for entry in names]
+            for name in listed:
+                if listed.count(name) > 1:
+                    raise ValueError(f"{kind} {name!r} stands twice")
+        uplinks = {uplink.name for uplink in self.uplinks}
+        models = {model.name for model in self.models}
+        for slot in self.slots:
+            if slot.uplink and slot.uplink not in uplinks:
+                raise ValueError(f"slot {slot.name!r} names the unknown uplink {slot.uplink!r}")
+            if slot.model and slot.model not in models:
+                raise ValueError(f"slot {slot.name!r} names the unknown model {slot.model!r}")
+        return self
+
+    def slot(self, name: str) -> Slot:
+        """The slot of that name. Raises KeyError."""
+        return next(slot for slot in self.slots if slot.name == name)
+
+    def models_for(self, slot: Slot) -> tuple[DeviceModel, ...]:
+        """The models that may sit in ``slot``."""
+        return tuple(model for model in self.models if slot.model in ("", model.name))
+
+    def populated(self, names: Sequence[str] | None) -> tuple[Slot, ...]:
+        """The slots a bench says are populated; all of them when it says nothing."""
+        return self.slots if names is None else tuple(slot for slot in self.slots if slot.name in names)
+
+
+def load_platform(text: str, where: str) -> Platform:
+    """Read a platform file. Raises ConfigError; a platform that declares no slot is one."""
+    platform = load(Platform, text, where)
+    if not platform.slots:
+        raise ConfigError(where, "the platform declares no slot, so nothing could be missing; add [[slot]] tables", key="slot")
+    return platform

@@ -1,0 +1,1 @@
+"""What is done to a machine, stage by stage, and what came of it."""

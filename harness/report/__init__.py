@@ -1,0 +1,1 @@
+"""Renderings of a record; each is a pure function of it."""

@@ -1,0 +1,1 @@
+"""Recordings: the format, recording, replaying, redacting and checking them."""
