@@ -1,0 +1,57 @@
+"""A case: one check for one slot, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.plugin.measuring import Measure
+
+
+@dataclass
+class Case:
+    """One test for one slot or uplink, and what became of it.
+
+    ``parts`` are the slots it stands for: one, those behind an uplink, or none. ``outcome`` is empty until there is one.
+    """
+
+    check: str
+    stage: str
+    title: str
+    param: str = ""
+    parts: tuple[str, ...] = ()
+    is_vital: bool = False
+    is_presence: bool = False
+    outcome: str = ""
+    blame: str = ""
+    message: str = ""
+    information: bool = False
+    began: float = 0.0
+    measure: Measure | None = None
+
+    @property
+    def id(self) -> str:
+        """The case's name in every output."""
+        return f"{self.check}[{self.param}]" if self.param else self.check
+
+    @property
+    def slot(self) -> str | None:
+        """The slot it is about, if it is about one."""
+        return self.parts[0] if len(self.parts) == 1 else None
+
+    @property
+    def failed(self) -> bool:
+        """True where the case failed or broke."""
+        return self.outcome in ("failed", "error")
+
+    def fail(self, blame: str, message: str) -> None:
+        """Take the first failure as the case's own; a later one only adds to its message."""
+        if self.failed:
+            self.message = f"{self.message}\nafterwards ({blame}): {message}"
+        else:
+            self.outcome = "failed" if blame == "product" else "error"
+            self.blame, self.message = blame, message
+
+    def settle(self, outcome: str, message: str = "") -> None:
+        """Take an outcome unless there is a failure already."""
+        if not self.failed:
+            self.outcome, self.message = outcome, message

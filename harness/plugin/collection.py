@@ -1,0 +1,109 @@
+"""From collected tests to ordered cases: which check, which stage, which slot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pytest
+
+from harness.platform import Slot, Uplink
+from harness.plugin.case import Case
+from harness.plugin.run import CASE, Run
+from harness.procedures.stages import STAGES
+
+OWN = "own"
+"""The stage of checks that belong to none of the seven; they run after them."""
+
+MARKERS = (
+    "check(id): the stable id of a check, <stage>.<name>",
+    "vital: when it fails, nothing that depends on the stage makes sense",
+    "presence: when it fails, its part is missing for everything after it",
+    "closing: runs after all stages",
+)
+
+
+def parametrise(metafunc: pytest.Metafunc, run: Run) -> None:
+    """One case a slot or uplink, from what the platform expects, never from what is found."""
+    if "slot" in metafunc.fixturenames:
+        metafunc.parametrize("slot", run.slots, ids=[slot.name for slot in run.slots])
+    if "uplink" in metafunc.fixturenames:
+        uplinks = uplinks_of(run)
+        metafunc.parametrize("uplink", uplinks, ids=[uplink.name for uplink in uplinks])
+
+
+def uplinks_of(run: Run) -> tuple[Uplink, ...]:
+    """The uplinks that lead to populated slots."""
+    used = {slot.uplink for slot in run.slots}
+    return tuple(uplink for uplink in run.platform.uplinks if uplink.name in used)
+
+
+def order(items: list[pytest.Item], run: Run) -> list[pytest.Item]:
+    """Give every item its case, keep the selected stages in order, and return what was left out.
+
+    Raises pytest.UsageError where two checks share an id or a check names no known stage.
+    """
+    for item in items:
+        item.stash[CASE] = _case_of(item, run)
+    _refuse_doubles(items)
+    kept, left_out = [], []
+    for item in items:
+        stage = item.stash[CASE].stage
+        wanted = stage not in run.not_run and (stage in run.stages or (stage == OWN and not run.settings.stages))
+        (kept if wanted else left_out).append(item)
+    items[:] = sorted(kept, key=_place)
+    return left_out
+
+
+def _place(item: pytest.Item) -> tuple[bool, int]:
+    stage = item.stash[CASE].stage
+    return item.get_closest_marker("closing") is not None, (*STAGES, OWN).index(stage)
+
+
+def _case_of(item: pytest.Item, run: Run) -> Case:
+    check = _check_of(item)
+    callspec = getattr(item, "callspec", None)
+    params = {} if callspec is None else callspec.params
+    return Case(
+        check=check,
+        stage=check.split(".", 1)[0],
+        title=_title(item),
+        param="" if callspec is None else callspec.id,
+        parts=_parts_of(params.values(), run.slots),
+        is_vital=item.get_closest_marker("vital") is not None,
+        is_presence=item.get_closest_marker("presence") is not None,
+    )
+
+
+def _check_of(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("check")
+    name = getattr(item, "originalname", item.name) or item.name
+    if marker is None:
+        return f"{OWN}.{item.path.stem.removeprefix('test_')}.{name.removeprefix('test_')}"
+    if len(marker.args) != 1 or not isinstance(marker.args[0], str) or marker.args[0].split(".", 1)[0] not in (*STAGES, OWN):
+        stages = ", ".join((*STAGES, OWN))
+        raise pytest.UsageError(f"{item.nodeid}: check takes one id, <stage>.<name>; the stages are {stages}")
+    return marker.args[0]
+
+
+def _refuse_doubles(items: Sequence[pytest.Item]) -> None:
+    places = defaultdict(set)
+    for item in items:
+        places[item.stash[CASE].check].add(item.nodeid.split("[", 1)[0])
+    for check, nodes in places.items():
+        if len(nodes) > 1:
+            raise pytest.UsageError(f"check id {check!r} stands twice: {', '.join(sorted(nodes))}")
+
+
+def _title(item: pytest.Item) -> str:
+    documented = getattr(getattr(item, "function", None), "__doc__", None) or ""
+    return documented.strip().split("\n", 1)[0]
+
+
+def _parts_of(values: Sequence[object], slots: Sequence[Slot]) -> tuple[str, ...]:
+    for value in values:
+        if isinstance(value, Slot):
+            return (value.name,)
+        if isinstance(value, Uplink):
+            return tuple(slot.name for slot in slots if slot.uplink == value.name)
+    return ()

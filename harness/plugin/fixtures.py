@@ -1,0 +1,191 @@
+"""The fixtures that suites use: handles, which ask and never remember, and facts, which are read once a run.
+
+A fact is a session fixture and owns its own track of the tape; tests judge facts. A fact that cannot be read fails the first
+test that needs it and blocks the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from harness.bench import Bench
+from harness.clock import Clock
+from harness.consent import Consent
+from harness.devices.console import Console
+from harness.devices.fabric import Fabric, FabricPart
+from harness.devices.gpu import Gpu, Inventory, join, read_inventory
+from harness.devices.host import Host
+from harness.devices.idrac import Idrac
+from harness.devices.p2p import Report as P2pReport
+from harness.devices.p2p import run_p2p
+from harness.devices.pcie import Snapshot, read_snapshot
+from harness.devices.redfish import Redfish
+from harness.devices.resnet50 import Report as Resnet50Report
+from harness.devices.resnet50 import run_resnet50
+from harness.errors import NotApplicable
+from harness.part import Part
+from harness.platform import Platform
+from harness.plugin.measuring import Measure
+from harness.plugin.run import RUN, Run
+from harness.procedures.bios import BiosStory, bring_bios
+from harness.procedures.boot import BootStory, bring_up
+from harness.procedures.chain import Chain, trace
+from harness.procedures.contact import Contact, make_contact
+
+
+@pytest.fixture(scope="session")
+def bringup_run(request: pytest.FixtureRequest) -> Run:
+    """The run itself; suites need the fixtures below instead."""
+    return request.config.stash[RUN]
+
+
+@pytest.fixture(scope="session")
+def bench(bringup_run: Run) -> Bench:
+    """Where the machine is."""
+    return bringup_run.bench
+
+
+@pytest.fixture(scope="session")
+def platform(bringup_run: Run) -> Platform:
+    """What the machine should be."""
+    return bringup_run.platform
+
+
+@pytest.fixture(scope="session")
+def clock(bringup_run: Run) -> Clock:
+    """The one way to wait."""
+    return bringup_run.clock
+
+
+@pytest.fixture(scope="session")
+def consent(bringup_run: Run) -> Consent:
+    """What the person at the keyboard agreed to."""
+    return bringup_run.consent
+
+
+@pytest.fixture(scope="session")
+def bmc(bringup_run: Run) -> Idrac:
+    """The management controller."""
+    if bringup_run.lanes.bmc is None:
+        raise NotApplicable("the bench has no [bmc]")
+    return Idrac(Redfish(bringup_run.lanes.bmc, bringup_run.clock))
+
+
+@pytest.fixture(scope="session")
+def host(bringup_run: Run) -> Host:
+    """The operating system of the machine."""
+    if bringup_run.lanes.host is None:
+        raise NotApplicable("the bench has no [host]")
+    settings = bringup_run.bench.host
+    if settings is None:
+        return Host(bringup_run.lanes.host, bringup_run.clock)
+    return Host(bringup_run.lanes.host, bringup_run.clock, python=settings.python, wrapper=settings.wrapper)
+
+
+@pytest.fixture(scope="session")
+def console(bringup_run: Run) -> Console | None:
+    """The serial console, None where the bench has none."""
+    stream = bringup_run.lanes.console
+    return None if stream is None else Console(stream, bringup_run.clock)
+
+
+@pytest.fixture(scope="session")
+def fabric(bringup_run: Run) -> Fabric | None:
+    """The fabric's controller, None where the bench has none."""
+    asks = bringup_run.lanes.fabric
+    return None if asks is None else Fabric(asks)
+
+
+@pytest.fixture(scope="session")
+def contact(bringup_run: Run, bmc: Idrac) -> Contact:
+    """Fact: who answers at the bench's BMC, or why nobody does."""
+    made = make_contact(bmc, bringup_run.bench.service_tag)
+    bringup_run.identify(made.identity())
+    return made
+
+
+@pytest.fixture(scope="session")
+def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:
+    """Fact: what came of bringing the BIOS settings to what the platform wants."""
+    return bring_bios(
+        bmc,
+        bringup_run.platform,
+        bringup_run.consent,
+        bringup_run.handover,
+        expected_tag=bringup_run.bench.service_tag,
+    )
+
+
+@pytest.fixture(scope="session")
+def boot(bringup_run: Run, contact: Contact, bmc: Idrac, host: Host, console: Console | None) -> BootStory:
+    """Fact: what came of starting the machine."""
+    return bring_up(
+        bmc,
+        host,
+        console,
+        bringup_run.platform,
+        bringup_run.consent,
+        bringup_run.handover,
+        expected_tag=bringup_run.bench.service_tag,
+        since=contact.lc_baseline,
+    )
+
+
+@pytest.fixture(scope="session")
+def pcie(host: Host) -> Snapshot:
+    """Fact: the PCIe tree as the operating system sees it, idle."""
+    return read_snapshot(host)
+
+
+@pytest.fixture(scope="session")
+def chain(bringup_run: Run, pcie: Snapshot) -> Chain:
+    """Which link of the enumeration chain lost which slot."""
+    traced = trace(pcie, bringup_run.platform, bringup_run.slots)
+    for slot in bringup_run.slots:
+        function = pcie.at_path(slot.path)
+        if function is not None:
+            bringup_run.know(Part(slot.name, address=function.bdf))
+    return traced
+
+
+@pytest.fixture(scope="session")
+def fabric_parts(fabric: Fabric | None) -> tuple[FabricPart, ...] | None:
+    """Fact: what the fabric says is attached, None without a fabric."""
+    return None if fabric is None else fabric.parts()
+
+
+@pytest.fixture(scope="session")
+def gpus(host: Host) -> Inventory:
+    """Fact: the GPUs as the driver sees them."""
+    return read_inventory(host)
+
+
+@pytest.fixture(scope="session")
+def gpu_in(bringup_run: Run, gpus: Inventory, pcie: Snapshot) -> Mapping[str, Gpu]:
+    """The GPU in each slot that the driver sees, by slot name."""
+    joined = join(gpus, pcie, bringup_run.slots)
+    for slot, gpu in joined.items():
+        known = bringup_run.part(slot)
+        bringup_run.know(replace(known, model=gpu.name or "", serial=gpu.serial or "", firmware=gpu.vbios or ""))
+    return joined
+
+
+@pytest.fixture(scope="session")
+def p2p(host: Host) -> P2pReport:
+    """Fact: what every GPU could read and write of every other one."""
+    return run_p2p(host)
+
+
+@pytest.fixture(scope="session")
+def resnet50(host: Host) -> Resnet50Report:
+    """Fact: what the training smoke test did."""
+    return run_resnet50(host)
+
+
+@pytest.fixture
+def measure(request: pytest.FixtureRequest, bringup_run: Run) -> Measure:
+    """Record a value with its limit; all violated limits of a test fail it together at its end."""
+    return bringup_run.measure_for(request.node)

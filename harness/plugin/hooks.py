@@ -1,0 +1,226 @@
+"""The hooks of a run: tracks, gates, verdicts and the record, each at its place in pytest's protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import pytest
+
+from harness.errors import Blocked, BringupError, NotApplicable, NotMeasured, NoVerdict, blame_for
+from harness.plugin import collection
+from harness.plugin.case import Case
+from harness.plugin.measuring import OutOfLimits
+from harness.plugin.run import CASE, Run, headline_before
+
+_OUTCOMES = {Blocked: "blocked", NotMeasured: "not measured", NotApplicable: "not applicable"}
+_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class RunHooks:
+    """One object that pytest calls; all state is in the run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._broken: dict[str, BaseException] = {}
+        self._stage = ""
+
+    # collection
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        collection.parametrise(metafunc, self.run)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        left_out = collection.order(items, self.run)
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+
+    def pytest_report_header(self) -> list[str]:
+        return [headline_before(self.run)]
+
+    # the run
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        if session.config.option.collectonly or session.testsfailed:
+            return (yield)
+        try:
+            self.run.open()
+        except BringupError as error:
+            raise pytest.UsageError(self.run.redactor.text(str(error))) from None
+        self.run.settings.watcher.begins(headline_before(self.run), len(session.items))
+        return (yield)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        self.run.interrupted = True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        if self.run.is_open:
+            self._end_stage()
+            self.run.close()
+
+    # one case
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+        case = item.stash[CASE]
+        if case.stage != self._stage:
+            self._end_stage()
+            self._stage = case.stage
+            self.run.begin_stage(case.stage, sum(1 for other in item.session.items if other.stash[CASE].stage == case.stage))
+        case.began = self.run.clock.now()
+        case.information = self.run.gates.is_degraded(case.stage)
+        track = _track_of(item)
+        with self.run.tracks.on(track):
+            result = yield
+        self._judge_unplayed(case, track)
+        self.run.end_case(case)
+        return result
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        case = item.stash[CASE]
+        if (reason := self._blocked(case)) is not None:
+            case.settle("blocked", reason)
+            pytest.skip(reason)
+        for name in getattr(item, "fixturenames", ()):
+            if name in self._broken:
+                self._skip(case, _without_verdict(name, self._broken[name]))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        case = item.stash[CASE]
+        try:
+            try:
+                yield
+            except OutOfLimits:
+                raise
+            except AssertionError as failed:
+                if case.measure is None:
+                    raise
+                case.measure.judge(failed)
+            else:
+                if case.measure is not None:
+                    case.measure.judge()
+        except NoVerdict as reason:
+            self._skip(case, reason)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        """A fixture's traffic belongs to the fixture, whichever test happened to ask first."""
+        if fixturedef.scope == "function":
+            return (yield)
+        name = fixturedef.argname
+        track = f"session/{_SLUG.sub('-', name)}"
+        tracks = self.run.tracks
+        fixturedef.addfinalizer(lambda: tracks.leave(track))  # runs last
+        tracks.enter(track)
+        try:
+            result = yield
+        except (BringupError, NoVerdict) as error:
+            self._broken.setdefault(name, error)
+            if isinstance(error, NoVerdict):
+                self._skip(_current(request), error)
+            raise
+        finally:
+            tracks.leave(track)
+            fixturedef.addfinalizer(lambda: tracks.enter(track))  # runs first
+        self.run.fact_entered(track)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        self._settle(item.stash[CASE], report, call)
+        _mask(report, self.run.redactor.text)
+        return report
+
+    def _settle(self, case: Case, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+        error = None if call.excinfo is None else call.excinfo.value
+        if report.failed and error is not None:
+            text = _say(error, report)
+            if isinstance(error, BringupError | OutOfLimits):
+                report.longrepr = text
+            case.fail(blame_for(error).value, self.run.redactor.text(text))
+        elif report.skipped and not case.outcome:
+            case.settle("not measured", self.run.redactor.text(_skip_reason(report)))
+        elif report.when == "call" and report.passed and not case.outcome:
+            case.settle("passed")
+
+    def _judge_unplayed(self, case: Case, track: str) -> None:
+        """In a test that passed, a recorded write that never came is a change of the harness."""
+        if self.run.player is not None and case.outcome == "passed" and (unplayed := self.run.player.unplayed(track)):
+            case.outcome = ""
+            case.fail("harness", "recorded writes that never came:\n" + "\n".join(unplayed))
+
+    def _blocked(self, case: Case) -> str | None:
+        if case.stage == collection.OWN:
+            return None
+        if len(case.parts) > 1:
+            lost = [self.run.gates.block(case.stage, part) for part in case.parts]
+            return lost[0] if all(lost) else self.run.gates.block(case.stage, None)
+        return self.run.gates.block(case.stage, case.slot)
+
+    def _skip(self, case: Case | None, reason: NoVerdict) -> None:
+        outcome = _OUTCOMES.get(type(reason), "not measured")
+        text = self.run.redactor.text(str(reason))
+        if case is not None:
+            case.settle(outcome, text)
+        pytest.skip(f"{outcome.upper()}: {text}" if not text.startswith(outcome.upper()) else text)
+
+    def _end_stage(self) -> None:
+        if self._stage:
+            self.run.end_stage(self._stage)
+        self._stage = ""
+
+
+def _current(request: pytest.FixtureRequest) -> Case | None:
+    """The case that asked for a wider fixture; pytest keeps it under a private name."""
+    item = getattr(request, "_pyfuncitem", None)
+    return None if item is None else item.stash.get(CASE, None)
+
+
+def _without_verdict(fixture: str, error: BaseException) -> NoVerdict:
+    if isinstance(error, NoVerdict):
+        return error
+    return Blocked(f"{fixture} could not be read: {error}")
+
+
+def _track_of(item: pytest.Item) -> str:
+    return "/".join(_SLUG.sub("-", step).strip("-.") or "x" for step in (item.path.parent.name, item.path.stem, item.name))
+
+
+def _say(error: BaseException, report: pytest.TestReport) -> str:
+    if isinstance(error, BringupError | OutOfLimits):
+        return str(error)
+    if isinstance(error, AssertionError) and str(error):
+        return str(error)
+    return report.longreprtext
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return str(getattr(report, "wasxfail", "") or report.longrepr or "skipped")
+
+
+def _mask(report: pytest.TestReport, mask: Callable[[str], str]) -> None:
+    """Take secrets out of everything that another plugin, such as pytest's own JUnit writer, could show."""
+    if isinstance(report.longrepr, tuple):
+        path, line, reason = report.longrepr
+        report.longrepr = (path, line, mask(reason))
+    elif report.longrepr is not None and mask(text := str(report.longrepr)) != text:
+        report.longrepr = mask(text)
+    report.sections[:] = [(name, mask(content)) for name, content in report.sections]
+
+
+def worker_options(config: pytest.Config) -> Sequence[str]:
+    """The options of pytest-xdist that ask for workers."""
+    return [name for name in ("numprocesses", "tx", "dist") if config.getoption(name, None) not in (None, [], "no", 0)]

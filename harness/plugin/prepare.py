@@ -1,0 +1,178 @@
+"""From what was asked to a run that can begin: every file read, every name checked, no machine touched."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from harness import locator
+from harness.bench import Bench
+from harness.clock import Clock, VirtualClock, WallClock
+from harness.consent import Consent
+from harness.errors import UsageMistake
+from harness.platform import Platform, Slot
+from harness.plugin.run import Run
+from harness.plugin.settings import Settings, check_stages
+from harness.ports import Lanes
+from harness.procedures.stages import STAGES, not_run
+from harness.secret import Secret
+from harness.tape.format import read_info
+from harness.tape.player import Player
+from harness.tape.recorder import Recorder
+from harness.tape.redact import Redactor
+from harness.tape.tracks import Tracks
+
+
+def prepare(settings: Settings) -> Run:
+    """Read and check everything that a run needs. Raises UsageMistake or TapeError with one line."""
+    check_stages(settings.stages, STAGES)
+    for suite in settings.suites:
+        if not suite.exists():
+            raise UsageMistake(f"no suite {suite}: --suite takes a file or folder of tests")
+    bench, bench_file = locator.find_bench(settings.bench)
+    platform, _ = locator.find_platform(bench.platform, bench_file)
+    slots = bench.slots(platform, str(bench_file))
+    if settings.faults and bench.lab is None:
+        raise UsageMistake(f"--fault belongs to the virtual lab; bench {bench.name} is a real machine")
+    if settings.faults and settings.mode == "replay":
+        raise UsageMistake("--fault changes a simulated machine; a replay has none: use --live")
+    if settings.mode == "replay":
+        return _replay(settings, bench, platform, slots)
+    if bench.lab is not None:
+        return _simulated(settings, bench, platform, slots)
+    return _real(settings, bench, bench_file, platform, slots)
+
+
+def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:
+    folder = locator.find_tape(bench.name, settings.tapes)
+    info = read_info(folder)
+    clock = VirtualClock()
+    tracks = Tracks(clock)
+    player = Player(folder, tracks, clock)
+    return Run(
+        settings=settings,
+        bench=bench,
+        platform=platform,
+        slots=slots,
+        clock=clock,
+        tracks=tracks,
+        consent=Consent(info.apply, settings.danger),
+        redactor=Redactor(()),
+        source=info.source,
+        not_run=not_run(bench, platform),
+        open_lanes=lambda _: player.lanes(),
+        tape=info,
+        player=player,
+    )
+
+
+def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:
+    """A machine of the lab: nothing real can be harmed, so what was not said about consent is a yes."""
+    assert bench.lab is not None
+    if bench.lab.grade != "model":
+        raise UsageMistake(f"bench {bench.name}: the lab grade {bench.lab.grade!r} cannot be run by this version; use 'model'")
+    from harness.lab.catalogue import find
+    from harness.lab.model.lanes import open_model
+    from harness.lab.model.parts import BMC_PASSWORD
+
+    faults = find(settings.faults)
+    clock = VirtualClock()
+
+    def open_lanes(_: ExitStack) -> Lanes:
+        return open_model(clock, faults)
+
+    return _touching(
+        settings,
+        bench,
+        platform,
+        slots,
+        clock=clock,
+        consent=Consent(settings.apply is not False, settings.danger),
+        secrets=(Secret(BMC_PASSWORD),),
+        source="model",
+        open_lanes=open_lanes,
+    )
+
+
+def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform, slots: tuple[Slot, ...]) -> Run:
+    """A real machine: locked for this run, changed only with --apply."""
+    from harness.live.lock import MachineLock
+
+    if bench.console is not None:
+        raise UsageMistake(f"{bench_file}: console: serial consoles cannot be opened by this version; leave the table out")
+    if bench.fabric is not None:
+        raise UsageMistake(f"{bench_file}: fabric: fabric controllers cannot be asked by this version; leave the table out")
+    if bench.host is not None and bench.host.via != "local":
+        raise UsageMistake(f"{bench_file}: host.via: this version runs commands on the 'local' machine only")
+    reference = bench.password(str(bench_file))
+    password = None if reference is None else reference.read()
+    clock = WallClock()
+
+    def open_lanes(held: ExitStack) -> Lanes:
+        machine = bench.service_tag or f"host-{os.uname().nodename}"
+        held.enter_context(MachineLock(machine, f"{getpass.getuser()}@{os.uname().nodename}:{os.getpid()}"))
+        return _live_lanes(bench, password, str(reference), clock)
+
+    return _touching(
+        settings,
+        bench,
+        platform,
+        slots,
+        clock=clock,
+        consent=Consent(settings.apply is True, settings.danger),
+        secrets=() if password is None else (password,),
+        source="hardware",
+        open_lanes=open_lanes,
+    )
+
+
+def _live_lanes(bench: Bench, password: Secret | None, reference: str, clock: Clock) -> Lanes:
+    from harness.live.http import RedfishHttp
+    from harness.live.local import LocalCommands
+
+    bmc = None
+    if bench.bmc is not None and password is not None:
+        bmc = RedfishHttp(
+            url=bench.bmc.url,
+            user=bench.bmc.user,
+            password=password,
+            reference=reference,
+            pin=bench.bmc.pin,
+            ca=bench.bmc.ca,
+            clock=clock,
+        )
+    return Lanes(bmc=bmc, host=None if bench.host is None else LocalCommands(clock))
+
+
+def _touching(
+    settings: Settings,
+    bench: Bench,
+    platform: Platform,
+    slots: tuple[Slot, ...],
+    *,
+    clock: Clock,
+    consent: Consent,
+    secrets: tuple[Secret, ...],
+    source: str,
+    open_lanes: Callable[[ExitStack], Lanes],
+) -> Run:
+    """A run that touches something records everything: as evidence always, as the new tape with --record."""
+    tracks = Tracks(clock)
+    redactor = Redactor(secrets)
+    return Run(
+        settings=settings,
+        bench=bench,
+        platform=platform,
+        slots=slots,
+        clock=clock,
+        tracks=tracks,
+        consent=consent,
+        redactor=redactor,
+        source=source,
+        not_run=not_run(bench, platform),
+        open_lanes=open_lanes,
+        recorder=Recorder(tracks, clock, redactor),
+    )

@@ -1,0 +1,86 @@
+"""What one run was asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness.errors import UsageMistake
+
+BUNDLED_BENCH = "model-lqd8360"
+
+
+class Watcher(Protocol):
+    """Somebody who follows a run while it goes on."""
+
+    def begins(self, headline: str, cases: int) -> None:
+        """The run begins; ``headline`` says what it touches."""
+
+    def stage_begins(self, stage: str, cases: int) -> None:
+        """A stage begins."""
+
+    def waits(self, what: str, seconds: float, seen: object) -> None:
+        """Something is being waited for; ``seen`` is the last thing seen."""
+
+    def case_ends(self, case: str, outcome: str, at: float) -> None:
+        """A case has its outcome."""
+
+    def stage_ends(self, stage: str, gate: str, at: float) -> None:
+        """A stage ended."""
+
+
+class NoWatcher:
+    """Nobody follows."""
+
+    def begins(self, headline: str, cases: int) -> None: ...
+
+    def stage_begins(self, stage: str, cases: int) -> None: ...
+
+    def waits(self, what: str, seconds: float, seen: object) -> None: ...
+
+    def case_ends(self, case: str, outcome: str, at: float) -> None: ...
+
+    def stage_ends(self, stage: str, gate: str, at: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one run was asked to do. ``apply`` None: not said, so only a modelled machine may be changed."""
+
+    bench: str = BUNDLED_BENCH
+    mode: str = "replay"
+    apply: bool | None = None
+    danger: frozenset[str] = frozenset()
+    stages: tuple[str, ...] = ()
+    suites: tuple[Path, ...] = ()
+    faults: tuple[str, ...] = ()
+    report: Path = Path("reports")
+    tapes: Path | None = None
+    command: tuple[str, ...] = ()
+    watcher: Watcher = field(default_factory=NoWatcher)
+
+
+def choose_mode(*, named: bool, live: bool, replay: bool, record: bool) -> str:
+    """The mode that the options ask for. Raises UsageMistake where they contradict each other or say nothing."""
+    if replay and (live or record):
+        raise UsageMistake("--replay excludes --live and --record: a run either touches the machine or replays its tape")
+    if record:
+        return "record"
+    if live:
+        return "live"
+    if replay or not named:
+        return "replay"
+    raise UsageMistake("--bench needs --live (touch the machine), --record (live, keeping a tape) or --replay (touch nothing)")
+
+
+def check_stages(stages: Sequence[str], known: Sequence[str]) -> None:
+    """Raise UsageMistake for a stage that does not exist."""
+    from difflib import get_close_matches
+
+    for stage in stages:
+        if stage not in known:
+            near = get_close_matches(stage, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageMistake(f"no stage {stage!r}{hint} The stages are {', '.join(known)}.")
