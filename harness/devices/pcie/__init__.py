@@ -1,0 +1,66 @@
+"""The PCI tree of the machine under test: what the operating system shows, decoded and never judged.
+
+agent "pci" ─ JSON lines ─┐
+                          ├─ parse_snapshot ─ Snapshot ─ functions, slots, windows, host, log, unread
+dmesg ─ lines ────────────┘
+"""
+
+from harness.devices.pcie.config_space import (
+    Acs,
+    Aer,
+    Capability,
+    ConfigSpace,
+    Express,
+    LinkRegisters,
+    PortType,
+    SlotRegisters,
+    Sriov,
+    decode_config,
+    generation_of,
+    speed_of,
+)
+from harness.devices.pcie.facts import (
+    Bar,
+    Function,
+    HostFacts,
+    IommuGroup,
+    Link,
+    PhysicalSlot,
+    Role,
+    RootWindow,
+    Snapshot,
+    Unread,
+)
+from harness.devices.pcie.kernel_log import BusShortage, InvalidBar, KernelLog, Resource, RootResource, Shortage, Xid
+
+__all__ = [
+    "Acs",
+    "Aer",
+    "Bar",
+    "BusShortage",
+    "Capability",
+    "ConfigSpace",
+    "Express",
+    "Function",
+    "HostFacts",
+    "InvalidBar",
+    "IommuGroup",
+    "KernelLog",
+    "Link",
+    "LinkRegisters",
+    "PhysicalSlot",
+    "PortType",
+    "Resource",
+    "Role",
+    "RootResource",
+    "RootWindow",
+    "Shortage",
+    "SlotRegisters",
+    "Snapshot",
+    "Sriov",
+    "Unread",
+    "Xid",
+    "decode_config",
+    "generation_of",
+    "speed_of",
+]
