@@ -1,0 +1,226 @@
+"""What a record holds, as frozen facts; times are seconds of the run's clock.
+
+Record
+├─ run          RunInfo: who, when, in which mode, from which source
+├─ identity     service tag, system, BIOS, iDRAC, ... as the machine said
+├─ planned      PlannedCase*: the cases that were to come
+├─ stages       StageRecord*
+├─ cases        CaseRecord*, each with its measurements in ``by_case``
+├─ handovers, notes
+├─ end          EndRecord, or None where the run was killed
+└─ truncated, damage, others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.errors import Blame
+from harness.limits import Outcome, Value
+from harness.part import Part
+from harness.record.lines import CaseOutcome
+from harness.units import number
+
+
+@dataclass(frozen=True)
+class TapeInfo:
+    """The tape of a replay: its name, when it was recorded (ISO 8601) and where its machine was (source)."""
+
+    name: str = ""
+    recorded_at: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """The run line. ``mode`` is live, replay or record; ``source`` is hardware, virtual-lab or model."""
+
+    id: str = ""
+    started: str = ""
+    mode: str = ""
+    source: str = ""
+    bench: str = ""
+    platform: str = ""
+    stages: tuple[str, ...] = ()
+    harness: str = ""
+    tape: TapeInfo | None = None
+    faults: tuple[str, ...] = ()
+    apply: bool = False
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    """A case that was to come when the run began."""
+
+    case: str
+    check: str = ""
+    stage: str = ""
+    slot: str | None = None
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """A stage: ``state`` is started (and never ended), ended or not run; ``gate`` is open, degraded or closed once it ended."""
+
+    stage: str
+    state: str = "started"
+    gate: str | None = None
+    reason: str = ""
+    lost: tuple[str, ...] = ()
+    started: float | None = None
+    ended: float | None = None
+
+
+@dataclass(frozen=True)
+class MeasurementRecord:
+    """A judged value; ``limit`` is the limit's text. Prints itself as the measurement did."""
+
+    name: str
+    value: Value | None = None
+    unit: str = ""
+    limit: str | None = None
+    outcome: Outcome = Outcome.NOT_MEASURED
+    margin: float | None = None
+    part: Part | None = None
+    case: str = ""
+    check: str = ""
+    at: float = 0.0
+    note: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The value with its unit."""
+        if self.value is None:
+            return f"not measured{f': {self.note}' if self.note else ''}"
+        if isinstance(self.value, str | bool):
+            return str(self.value)
+        return f"{number(self.value)} {self.unit}".rstrip()
+
+    def __str__(self) -> str:
+        where = f"{self.part} " if self.part else ""
+        limit = f"  [{self.limit}]" if self.limit is not None else ""
+        return f"{where}{self.name} = {self.shown}{limit}  {self.outcome.value.upper()}"
+
+
+@dataclass(frozen=True)
+class CaseRecord:
+    """A case: a check for one slot (or for the whole machine) and how it ended.
+
+    ``information``: it ran behind a degraded gate, so a pass does not improve the verdict. ``attachments`` are relative to
+    the run's folder.
+    """
+
+    case: str
+    check: str
+    stage: str = ""
+    outcome: CaseOutcome = CaseOutcome.PASSED
+    slot: str | None = None
+    title: str = ""
+    blame: str = ""
+    message: str = ""
+    information: bool = False
+    took: float = 0.0
+    at: float = 0.0
+    attachments: tuple[str, ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        """True for failed and error: whose fault it is says ``at_fault``."""
+        return self.outcome in (CaseOutcome.FAILED, CaseOutcome.ERROR)
+
+    @property
+    def at_fault(self) -> Blame:
+        """Who has to act, should the case have failed.
+
+        Without a blame a failure is the product's and an error the harness's; a usage mistake found in the middle of a run
+        (the machine is reserved) is the bench's: the set-up was not ready.
+        """
+        if self.blame in (Blame.PRODUCT, Blame.BENCH, Blame.HARNESS):
+            return Blame(self.blame)
+        if self.blame == Blame.USAGE:
+            return Blame.BENCH
+        return Blame.PRODUCT if self.outcome is CaseOutcome.FAILED and not self.blame else Blame.HARNESS
+
+
+@dataclass(frozen=True)
+class EndRecord:
+    """The end line: the verdict's word, whom to blame ("" for nobody) and the exit status."""
+
+    verdict: str
+    blame: str = ""
+    exit: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """A whole run. ``path`` is the results.jsonl it was read from.
+
+    ``truncated``: the last line is cut short, as a killed run leaves it. ``damage`` says what else is wrong with the file, one
+    sentence each. ``others`` are lines of kinds that this version does not know.
+    """
+
+    run: RunInfo
+    path: Path | None = None
+    identity: Mapping[str, str] = field(default_factory=dict)
+    planned: tuple[PlannedCase, ...] = ()
+    stages: tuple[StageRecord, ...] = ()
+    cases: tuple[CaseRecord, ...] = ()
+    measurements: tuple[MeasurementRecord, ...] = ()
+    handovers: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    end: EndRecord | None = None
+    truncated: bool = False
+    damage: tuple[str, ...] = ()
+    others: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def closed(self) -> bool:
+        """True where the run came to its end and the file is whole: only then its verdict counts."""
+        return self.end is not None and not self.truncated and not self.damage
+
+    @cached_property
+    def by_case(self) -> Mapping[str, tuple[MeasurementRecord, ...]]:
+        """The measurements of each case, in their order."""
+        grouped: dict[str, list[MeasurementRecord]] = {}
+        for measurement in self.measurements:
+            grouped.setdefault(measurement.case, []).append(measurement)
+        return {case: tuple(measurements) for case, measurements in grouped.items()}
+
+    @cached_property
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages in the order of the run, then those that only lines name."""
+        named = [*self.run.stages, *(stage.stage for stage in self.stages), *(plan.stage for plan in self.planned)]
+        named += [case.stage for case in self.cases]
+        return tuple(dict.fromkeys(name for name in named if name))
+
+    def stage(self, name: str) -> StageRecord | None:
+        """What became of a stage; None where no line names it."""
+        return next((stage for stage in self.stages if stage.stage == name), None)
+
+    def cases_of(self, stage: str) -> tuple[CaseRecord, ...]:
+        """The cases of a stage, in their order."""
+        return tuple(case for case in self.cases if case.stage == stage)
+
+    @cached_property
+    def unreached(self) -> tuple[PlannedCase, ...]:
+        """The planned cases that have no line: the run ended before them."""
+        reached = {case.case for case in self.cases}
+        return tuple(plan for plan in self.planned if plan.case not in reached)
+
+    def failed(self) -> tuple[CaseRecord, ...]:
+        """The cases that failed, whoever is to blame."""
+        return tuple(case for case in self.cases if case.has_failed)
+
+    def firsts_failed(self) -> tuple[CaseRecord, ...]:
+        """The first failed case of each check that failed, in the order of the run."""
+        firsts: dict[str, CaseRecord] = {}
+        for case in self.failed():
+            firsts.setdefault(case.check, case)
+        return tuple(firsts.values())

@@ -1,0 +1,92 @@
+"""The grammar of results.jsonl: which lines there are, their keys in order, and what a key holds when nobody gave it.
+
+    run  identity?  plan?  ( stage:started  ( measurement*  case )*  stage:ended  |  stage:not run )*  handover?  note*  end
+
+One JSON object a line, each with ``seq`` (from 1, without a gap) and ``kind``. ``note`` may stand anywhere. Only the run line
+holds wall time and the run's id, so two replays of one tape are equal line by line but for their first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+SCHEMA = 1
+FILE_NAME = "results.jsonl"
+
+
+class CaseOutcome(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    BLOCKED = "blocked"
+    NOT_MEASURED = "not measured"
+    NOT_APPLICABLE = "not applicable"
+
+
+LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
+    {
+        "run": (
+            ("schema", SCHEMA),
+            ("id", ""),
+            ("started", ""),
+            ("mode", ""),
+            ("source", ""),
+            ("bench", ""),
+            ("platform", ""),
+            ("stages", ()),
+            ("harness", ""),
+            ("tape", None),
+            ("faults", ()),
+            ("apply", False),
+            ("command", ()),
+        ),
+        "identity": (("facts", MappingProxyType({})),),
+        "plan": (("cases", ()),),
+        "stage": (("stage", ""), ("state", ""), ("gate", None), ("reason", ""), ("lost", ()), ("at", 0.0)),
+        "measurement": (
+            ("case", ""),
+            ("check", ""),
+            ("name", ""),
+            ("value", None),
+            ("unit", ""),
+            ("limit", None),
+            ("outcome", ""),
+            ("margin", None),
+            ("part", None),
+            ("at", 0.0),
+            ("note", ""),
+        ),
+        "case": (
+            ("case", ""),
+            ("check", ""),
+            ("stage", ""),
+            ("slot", None),
+            ("title", ""),
+            ("outcome", ""),
+            ("blame", ""),
+            ("message", ""),
+            ("information", False),
+            ("took", 0.0),
+            ("at", 0.0),
+            ("attachments", ()),
+        ),
+        "handover": (("text", ""),),
+        "note": (("text", ""),),
+        "end": (("verdict", ""), ("blame", ""), ("exit", 0), ("at", 0.0)),
+    }
+)
+"""Kind of line -> its keys in order with their defaults. A plan line lists the cases to come, each an object with ``case``,
+``check``, ``stage``, ``slot`` and ``title``, so that a record which ends early still says what it never reached."""
+
+TIMES = frozenset({"at", "took"})
+"""Keys that hold seconds of the run's clock; they are written to the microsecond."""
+
+
+def ordered(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a line in their fixed order, defaults filled in; what the grammar does not know comes last."""
+    return {**dict(LINES.get(kind, ())), **fields}
