@@ -78,14 +78,14 @@ def _windows(tree: Tree) -> Iterator[Dict[str, Any]]:
     roots = _root_buses(tree)
     for name, space in (("iomem", "memory"), ("ioports", "io")):
         text = tree.data("proc", name, most=1 << 22) or b""
-        above = []  # type: List[str]
+        above: List[str] = []
         hidden = False
         for line in text.decode("utf-8", "replace").splitlines():
             match = _RANGE.match(line)
             if match is None:
                 continue
             indent, start, end, owner = match.groups()
-            above = above[: len(indent) // 2] + [owner]
+            above = [*above[: len(indent) // 2], owner]
             bus = owner[len("PCI Bus ") :] if owner.startswith("PCI Bus ") else ""
             if bus not in roots or any(outer.startswith("PCI ") for outer in above[:-1]):
                 continue
@@ -106,7 +106,7 @@ def _root_buses(tree: Tree) -> Set[str]:
 
 def _walk(tree: Tree, bdf: str) -> List[str]:
     """The host bridge and the addresses from it down to the function, as the symbolic link resolves."""
-    parts = os.path.realpath(tree.path(*(DEVICES + (bdf,)))).split(os.sep)
+    parts = os.path.realpath(tree.path(*DEVICES, bdf)).split(os.sep)
     bridges = [index for index, part in enumerate(parts) if _ROOT_BRIDGE.match(part)]
     if not bridges:
         return [""]
@@ -115,10 +115,10 @@ def _walk(tree: Tree, bdf: str) -> List[str]:
 
 def _function(tree: Tree, bdf: str) -> Dict[str, Any]:
     def text(name: str) -> Optional[str]:
-        return tree.text(*(DEVICES + (bdf, name)), of=bdf)
+        return tree.text(*DEVICES, bdf, name, of=bdf)
 
     walk = _walk(tree, bdf)
-    line = {"kind": "function", "bdf": bdf}  # type: Dict[str, Any]
+    line: Dict[str, Any] = {"kind": "function", "bdf": bdf}
     line["path"] = "/".join([walk[0]] + [address.rsplit(":", 1)[1] for address in walk[1:]])
     line["parent"] = walk[-2] if len(walk) > 2 else None
     for name in ("vendor", "device", "subsystem_vendor", "subsystem_device", "class", "revision"):
@@ -134,14 +134,14 @@ def _function(tree: Tree, bdf: str) -> Dict[str, Any]:
     line["numa_node"] = whole(text("numa_node"))
     line["local_cpulist"] = text("local_cpulist") or ""
     line["iommu_group"] = _iommu_group(tree, bdf)
-    line["driver"] = tree.link(*(DEVICES + (bdf, "driver")))
+    line["driver"] = tree.link(*DEVICES, bdf, "driver")
     line["enable"] = whole(text("enable"))
     line["secondary_bus"] = whole(text("secondary_bus_number"))
     line["subordinate_bus"] = whole(text("subordinate_bus_number"))
     line["aer"] = _aer(text)
     line["sriov_total"] = whole(text("sriov_totalvfs"))
     line["sriov_enabled"] = whole(text("sriov_numvfs"))
-    line["physical"] = tree.link(*(DEVICES + (bdf, "physfn")))
+    line["physical"] = tree.link(*DEVICES, bdf, "physfn")
     line.update(_config(tree, bdf))
     return line
 
@@ -157,7 +157,7 @@ def _resources(text: Optional[str]) -> List[List[int]]:
 
 
 def _iommu_group(tree: Tree, bdf: str) -> Optional[Dict[str, str]]:
-    group = tree.link(*(DEVICES + (bdf, "iommu_group")))
+    group = tree.link(*DEVICES, bdf, "iommu_group")
     if not group:
         return None
     kind = tree.text("sys", "kernel", "iommu_groups", group, "type", of=bdf)
@@ -166,7 +166,7 @@ def _iommu_group(tree: Tree, bdf: str) -> Optional[Dict[str, str]]:
 
 def _aer(text: Any) -> Optional[Dict[str, Dict[str, int]]]:
     """The kernel's error counters that are not zero, totals left out; None before Linux 4.19 and without AER."""
-    counters = {}  # type: Dict[str, Dict[str, int]]
+    counters: Dict[str, Dict[str, int]] = {}
     for severity, name in _AER:
         content = text(name)
         if content is None:
@@ -180,7 +180,7 @@ def _aer(text: Any) -> Optional[Dict[str, Dict[str, int]]]:
 
 
 def _config(tree: Tree, bdf: str) -> Dict[str, Any]:
-    data = tree.data(*(DEVICES + (bdf, "config")), of=bdf, most=_WHOLE_CONFIG)
+    data = tree.data(*DEVICES, bdf, "config", of=bdf, most=_WHOLE_CONFIG)
     if data is None:
         return {"config": None, "config_length": 0}
     if len(data) < _LEGACY_CONFIG:

@@ -14,7 +14,7 @@ class Tree:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self._unread = {}  # type: Dict[Tuple[str, str, str], List[str]]
+        self._unread: Dict[Tuple[str, str, str], List[str]] = {}
 
     def path(self, *parts: str) -> str:
         """The real place of a file."""
