@@ -44,14 +44,19 @@ class RunHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        if session.config.option.collectonly or session.testsfailed:
-            return (yield)
-        try:
-            self.run.open()
-        except BringupError as error:
-            raise pytest.UsageError(self.run.redactor.text(str(error))) from None
-        self.run.settings.watcher.begins(headline_before(self.run), len(session.items))
+        if not (session.config.option.collectonly or session.testsfailed or self.run.is_open):
+            try:
+                self.run.open()
+            except BringupError as error:
+                raise pytest.UsageError(self.run.redactor.text(str(error))) from None
         return (yield)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.run.harness_fails("harness.collection", f"{report.nodeid}: {report.longreprtext}")
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        self.run.harness_fails("harness.internal", str(excrepr))
 
     def pytest_keyboard_interrupt(self) -> None:
         self.run.interrupted = True

@@ -11,7 +11,6 @@ from types import FrameType
 import pytest
 
 from harness import locator
-from harness.errors import BringupError
 from harness.plugin.prepare import prepare
 from harness.plugin.run import Run, headline_before
 from harness.plugin.settings import Settings
@@ -19,10 +18,7 @@ from harness.plugin.wiring import Prepared
 
 
 class _Quiet:
-    """Takes pytest's own reporter away: the run has its own. Errors of collection are kept."""
-
-    def __init__(self) -> None:
-        self.problems: list[str] = []
+    """Takes pytest's own reporter away: the run has its own watcher."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -30,19 +26,15 @@ class _Quiet:
         if reporter is not None:
             config.pluginmanager.unregister(reporter)
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self.problems.append(f"{report.nodeid}: {report.longreprtext}")
-
-    def pytest_internalerror(self, excrepr: object) -> bool:
-        self.problems.append(str(excrepr))
+    def pytest_internalerror(self) -> bool:
+        """Keep pytest from printing what the record says anyway."""
         return True
 
 
-def launch(settings: Settings) -> tuple[Run, list[str]]:
-    """Carry out a run and return it, with what kept it from running, if anything.
+def launch(settings: Settings) -> Run:
+    """Carry out a run and return it, closed and concluded.
 
-    Raises UsageMistake, TapeError or BenchError, before anything was touched, with one line.
+    Raises UsageMistake, TapeError or BenchError, with one line, when the run could not begin.
     """
     run = prepare(settings)
     suites = [str(locator.suites()), *(str(path.resolve()) for path in settings.suites)]
@@ -53,22 +45,16 @@ def launch(settings: Settings) -> tuple[Run, list[str]]:
         *("--bringup-bench", settings.bench),
         *suites,
     ]
-    quiet = _Quiet()
-    opened = _open_early(run)
     with _shielded(), _terminated_like_interrupted():
         try:
-            pytest.main(arguments, plugins=[Prepared(run), quiet])
+            settings.watcher.begins(headline_before(run))
+            run.open()
+            pytest.main(arguments, plugins=[Prepared(run), _Quiet()])
         except KeyboardInterrupt:
             run.interrupted = True
         finally:
             run.close()
-    return run, quiet.problems + opened
-
-
-def _open_early(run: Run) -> list[str]:
-    """Say what is about to be touched before anything is."""
-    run.settings.watcher.begins(headline_before(run), 0)
-    return []
+    return run
 
 
 @contextmanager
@@ -95,5 +81,3 @@ def _terminated_like_interrupted() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGTERM, before)
 
-
-__all__ = ["BringupError", "launch"]

@@ -69,6 +69,7 @@ class Run:
     _identity: dict[str, str] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _facts: list[str] = field(default_factory=list)
+    _harness_failures: list[tuple[str, str]] = field(default_factory=list)
     _held: ExitStack = field(default_factory=ExitStack)
     _ledger: Ledger | None = None
 
@@ -193,6 +194,10 @@ class Run:
         if track not in self._facts:
             self._facts.append(track)
 
+    def harness_fails(self, check: str, message: str) -> None:
+        """Remember that the harness itself failed; the run ends with it."""
+        self._harness_failures.append((check, message))
+
     def close(self) -> None:
         """End everything that was opened, whatever happened before, and conclude."""
         if self._ledger is None:
@@ -205,7 +210,9 @@ class Run:
             self.lanes.close()
 
     def _conclude(self, ledger: Ledger) -> None:
-        self._judge_the_tape(ledger)
+        self._judge_the_tape()
+        for check, message in self._harness_failures:
+            self._harness_case(ledger, check, message)
         verdict = conclude(self.cases, interrupted=self.interrupted, optional=self.platform.optional)
         if self.settings.mode == "record" and self.recorder is not None:
             try:
@@ -218,13 +225,13 @@ class Run:
         ledger.write("end", verdict=verdict.word, blame=verdict.blame, exit=verdict.exit, at=self.clock.now())
         ledger.checkpoint()
 
-    def _judge_the_tape(self, ledger: Ledger) -> None:
+    def _judge_the_tape(self) -> None:
         """Writes that were recorded for a fact and never came are a change of the harness: loud, unless a case failed."""
         if self.player is None or self.interrupted or any(case.failed for case in self.cases):
             return
         unplayed = [f"{track}: {write}" for track in self._facts for write in self.player.unplayed(track)]
         if unplayed:
-            self._harness_case(ledger, "harness.unplayed", "recorded writes that never came:\n" + "\n".join(unplayed))
+            self.harness_fails("harness.unplayed", "recorded writes that never came:\n" + "\n".join(unplayed))
 
     def _harness_case(self, ledger: Ledger, check: str, message: str) -> None:
         case = Case(check, "harness", "The harness and its recording agree.", outcome="error", blame="harness", message=message)

@@ -15,7 +15,7 @@ BUNDLED_BENCH = "model-lqd8360"
 class Watcher(Protocol):
     """Somebody who follows a run while it goes on."""
 
-    def begins(self, headline: str, cases: int) -> None:
+    def begins(self, headline: str) -> None:
         """The run begins; ``headline`` says what it touches."""
 
     def stage_begins(self, stage: str, cases: int) -> None:
@@ -34,7 +34,7 @@ class Watcher(Protocol):
 class NoWatcher:
     """Nobody follows."""
 
-    def begins(self, headline: str, cases: int) -> None: ...
+    def begins(self, headline: str) -> None: ...
 
     def stage_begins(self, stage: str, cases: int) -> None: ...
 

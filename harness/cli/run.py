@@ -1,0 +1,53 @@
+"""``bringup run`` and ``bringup report``: carry out, follow, render."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from harness.cli.progress import ProgressLines
+from harness.errors import BringupError, UsageMistake
+from harness.plugin.settings import Settings
+
+
+def run_and_report(settings: Settings) -> int:
+    """Carry out a run, write its reports, print the table, and return the exit status."""
+    from dataclasses import replace
+
+    from harness.plugin.launch import launch
+
+    run = launch(replace(settings, watcher=ProgressLines(sys.stdout)))
+    assert run.folder is not None
+    assert run.verdict is not None
+    _render(run.folder)
+    return run.verdict.exit
+
+
+def report_again(name: str, reports: Path) -> None:
+    """Render the reports of a run once more."""
+    for folder in (Path(name), reports / name):
+        if (folder / "results.jsonl").is_file():
+            _render(folder)
+            return
+    raise UsageMistake(f"no run {name!r}: neither {name}/results.jsonl nor {reports / name}/results.jsonl is there")
+
+
+def _render(folder: Path) -> None:
+    from rich.console import Console
+
+    from harness.record.reader import read_record
+    from harness.report.files import write_reports
+    from harness.report.terminal import render_terminal
+
+    record = read_record(folder / "results.jsonl")
+    problem = ""
+    try:
+        write_reports(folder)
+    except BringupError as error:
+        problem = str(error)
+    console = Console(highlight=False, soft_wrap=False)
+    render_terminal(record, console)
+    if problem:
+        sys.stderr.write(f"bringup: {problem}\n")
+    else:
+        console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
