@@ -1,0 +1,193 @@
+"""The BIOS attribute registry: what may be set, to what, and what setting one attribute does to others.
+
+    Attribute   name, type, allowed values or bounds, read-only now
+    Rule        if CurrentValue of A is (not) v, then property P of X is w
+
+On Dell "ReadOnly" is a state, not a type: it follows from rules over the current values, and under lockdown nearly everything says
+it. So what may be written is judged by the rules over the values as they will be after the same request.
+Shapes: BiosRegistry of R740 (iDRAC9 3.15, sailfishdell/sailfish) and R750 (iDRAC9 6.00 and 7.10, NVIDIA/libredfish).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.devices.redfish import dig, text
+from harness.limits import Value
+from harness.ports import Json
+
+Values = Mapping[str, "Value | None"]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute; ``choices`` are the allowed words of an Enumeration, ``low`` and ``high`` bound an Integer or a length."""
+
+    name: str
+    type: str
+    choices: tuple[str, ...] = ()
+    low: int | None = None
+    high: int | None = None
+    pattern: str = ""
+    is_read_only: bool = False
+
+    def objection(self, value: Value) -> str:
+        """Why ``value`` cannot be written, or nothing: wrong type, not a choice, out of bounds."""
+        match self.type:
+            case "Password":
+                return "is a password"
+            case "Boolean":
+                return "" if isinstance(value, bool) else f"takes true or false, not {value!r}"
+            case "Integer":
+                if isinstance(value, bool) or not isinstance(value, int):
+                    return f"takes a whole number, not {value!r}"
+                return self._bounds_objection(value, "")
+            case _:
+                return self._text_objection(value)
+
+    def _text_objection(self, value: Value) -> str:
+        if not isinstance(value, str):
+            return f'takes text, not {value!r}; write "{value}"'
+        if self.type == "Enumeration":
+            return "" if value in self.choices else f"takes one of {', '.join(self.choices)}, not {value!r}"
+        if self.pattern and not _fits(self.pattern, value):
+            return f"takes text like {self.pattern}, not {value!r}"
+        return self._bounds_objection(len(value), " characters")
+
+    def _bounds_objection(self, value: int, unit: str) -> str:
+        if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
+            return f"takes {self.low} to {self.high}{unit}, not {value}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``attribute`` has (or, ``negated``, has not) the value; ``joined`` is how it continues the one before: OR unless told."""
+
+    attribute: str
+    value: Json
+    is_negated: bool = False
+    joined: str = "OR"
+
+    def holds(self, values: Values) -> bool:
+        """True where it holds; an attribute that is not there has no value, so it holds neither way."""
+        if self.attribute not in values:
+            return False
+        return (values[self.attribute] == self.value) is not self.is_negated
+
+
+@dataclass(frozen=True)
+class Rule:
+    """If the conditions hold, ``target``'s ``property`` (ReadOnly, CurrentValue, Value, Hidden) is ``result``."""
+
+    target: str
+    property: str
+    result: Json
+    conditions: tuple[Condition, ...]
+
+    def holds(self, values: Values) -> bool:
+        """True where the conditions hold, joined from left to right.
+
+        Without MapTerms several conditions mean OR: HttpDev1Ip is read-only if HttpDev1EnDis is Disabled or its DHCP is Enabled.
+        """
+        held = False
+        for number, condition in enumerate(self.conditions):
+            holds = condition.holds(values)
+            held = holds if number == 0 else (held and holds if condition.joined == "AND" else held or holds)
+        return held
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All attributes by name, and the rules between them."""
+
+    name: str = ""
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+
+    def is_read_only(self, name: str, before: Values, after: Values) -> bool:
+        """True where ``name`` cannot be written in a request that leads from ``before`` to ``after``.
+
+        Read-only now, but only for a rule that will not hold then, is writable: SysProfile=Custom and PcieAspmL1=Disabled go
+        together (github.com/dell/dellemc-openmanage-ansible-modules/issues/495).
+        """
+        locks = [rule for rule in self.rules if rule.target == name and rule.property == "ReadOnly" and rule.result is True]
+        if any(rule.holds(after) for rule in locks):
+            return True
+        is_explained = any(rule.holds(before) for rule in locks)
+        return self.attributes[name].is_read_only and not is_explained
+
+    def choices(self, name: str, after: Values) -> tuple[str, ...]:
+        """The words ``name`` may take once ``after`` holds: a Value rule narrows the list."""
+        allowed = self.attributes[name].choices
+        for rule in self.rules:
+            if rule.target == name and rule.property == "Value" and isinstance(rule.result, list) and rule.holds(after):
+                narrowed = {text(entry, "ValueName") for entry in rule.result}
+                allowed = tuple(word for word in allowed if word in narrowed)
+        return allowed
+
+    def forced(self, after: Values) -> dict[str, Json]:
+        """What the rules will set by themselves, on attributes that are there and differ, once ``after`` holds."""
+        return {
+            rule.target: rule.result
+            for rule in self.rules
+            if rule.property == "CurrentValue" and rule.target in after and rule.holds(after) and after[rule.target] != rule.result
+        }
+
+
+def parse_registry(body: Json) -> Registry:
+    """Read an AttributeRegistry; entries of shapes nobody has seen are left out."""
+    attributes = {
+        attribute.name: attribute
+        for entry in dig(body, "RegistryEntries", "Attributes") or ()
+        if (attribute := _attribute(entry)).name
+    }
+    rules = [_rule(entry) for entry in dig(body, "RegistryEntries", "Dependencies") or ()]
+    return Registry(text(body, "Id"), attributes, tuple(rule for rule in rules if rule.target and rule.conditions))
+
+
+def _attribute(entry: Json) -> Attribute:
+    kind = text(entry, "Type")
+    low, high = ("LowerBound", "UpperBound") if kind == "Integer" else ("MinLength", "MaxLength")
+    return Attribute(
+        text(entry, "AttributeName"),
+        kind,
+        tuple(text(choice, "ValueName") for choice in dig(entry, "Value") or ()),
+        _whole(dig(entry, low)),
+        _whole(dig(entry, high)),
+        text(entry, "ValueExpression"),
+        dig(entry, "ReadOnly") is True,
+    )
+
+
+def _rule(entry: Json) -> Rule:
+    told = dig(entry, "Dependency")
+    return Rule(
+        text(told, "MapToAttribute") or text(entry, "DependencyFor"),
+        text(told, "MapToProperty"),
+        dig(told, "MapToValue"),
+        tuple(
+            Condition(
+                text(condition, "MapFromAttribute"),
+                dig(condition, "MapFromValue"),
+                text(condition, "MapFromCondition") == "NEQ",
+                text(condition, "MapTerms") or "OR",
+            )
+            for condition in dig(told, "MapFrom") or ()
+            if text(condition, "MapFromProperty") == "CurrentValue"
+        ),
+    )
+
+
+def _fits(pattern: str, value: str) -> bool:
+    """A pattern that Python cannot read forbids nothing: the device has the last word."""
+    try:
+        return re.fullmatch(pattern, value) is not None
+    except re.error:
+        return True
+
+
+def _whole(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,406 @@
+"""A Dell iDRAC: Dell's own ways on top of Redfish. Facts come back frozen; nothing is judged and nothing remembered here.
+
+service root ─▶ Systems/System.Embedded.1 ─▶ Bios ─▶ Settings (pending values)
+             ├▶ Managers/iDRAC.Embedded.1 ─▶ Jobs, DellLCService, DellAttributes, LogServices/Lclog
+             └▶ JobService/Jobs (the DMTF view of the same jobs)
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from harness.devices.bios_registry import Registry, parse_registry
+from harness.devices.jobs import Job, job_id_in, parse_dell_job, parse_dmtf_job
+from harness.devices.redfish import ROOT, Message, Redfish, dig, follow, link, messages, suffix, text
+from harness.errors import BenchError, DeviceError, RedfishError
+from harness.limits import Value
+from harness.ports import HttpAnswer, HttpQuestion, Json
+
+SYSTEM_ID = "System.Embedded.1"
+"""The host's member of Systems. Machines with an HGX board or a DPU have several, in any order (NVIDIA/libredfish)."""
+
+GONE = frozenset({"SYS403"})
+"""A resource that is not there: HTTP 404 (github.com/dell/iDRAC-Redfish-Scripting/issues/383)."""
+
+_SYSTEM = f"{ROOT}/Systems/{SYSTEM_ID}"
+_MANAGER = f"{ROOT}/Managers/iDRAC.Embedded.1"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where an iDRAC keeps what the harness reads; empty where it has no such thing.
+
+    The defaults are those of every public iDRAC9 capture from 6.00 to 7.10 (NVIDIA/libredfish tests/mockups). Older ones differ
+    (3.15 has Managers/.../Jobs and Managers/.../Attributes, sailfishdell/sailfish), so procedures follow the links first.
+    """
+
+    system: str = _SYSTEM
+    manager: str = _MANAGER
+    reset: str = f"{_SYSTEM}/Actions/ComputerSystem.Reset"
+    bios: str = f"{_SYSTEM}/Bios"
+    settings: str = f"{_SYSTEM}/Bios/Settings"
+    clear_pending: str = f"{_SYSTEM}/Bios/Settings/Actions/Oem/DellManager.ClearPending"
+    jobs: str = f"{_MANAGER}/Oem/Dell/Jobs"
+    dmtf_jobs: str = f"{ROOT}/JobService/Jobs"
+    lc_status: str = f"{_MANAGER}/Oem/Dell/DellLCService/Actions/DellLCService.GetRemoteServicesAPIStatus"
+    screenshot: str = f"{_MANAGER}/Oem/Dell/DellLCService/Actions/DellLCService.ExportServerScreenShot"
+    attributes: str = f"{_MANAGER}/Oem/Dell/DellAttributes/iDRAC.Embedded.1"
+    log: str = f"{_MANAGER}/LogServices/Lclog/Entries"
+
+
+@dataclass(frozen=True)
+class ServiceRoot:
+    """What the service says of itself."""
+
+    product: str
+    redfish_version: str
+    vendor: str
+    service_tag: str
+
+
+@dataclass(frozen=True)
+class System:
+    """The host as the iDRAC sees it. ``boot_progress`` is empty on firmware before 7.00, ``at`` is the time of the answer."""
+
+    service_tag: str
+    model: str
+    bios_version: str
+    power_state: str
+    power_restore_policy: str = ""
+    boot_progress: str = ""
+    reset_types: tuple[str, ...] = ()
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Manager:
+    """The iDRAC itself; ``last_reset`` is its own date, empty on firmware before 4.00."""
+
+    model: str
+    firmware_version: str
+    last_reset: str = ""
+
+
+@dataclass(frozen=True)
+class BiosState:
+    """BIOS attributes in effect and pending. An iDRAC lists only what changes as pending, so empty means none.
+
+    ``/Bios`` may show pending values as current before their job has run (github.com/NVIDIA/libredfish pull 25): judge it only with
+    the pending set and the job queue beside it.
+    """
+
+    attributes: Mapping[str, Value | None]
+    pending: Mapping[str, Value | None]
+    registry: str
+    apply_times: tuple[str, ...]
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class LcStatus:
+    """The answer of GetRemoteServicesAPIStatus; ``server`` is where the host is, from POST to OutOfPOST (DellLCService.v1_7_1)."""
+
+    status: str
+    lc: str
+    rt: str
+    server: str
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One entry of the Lifecycle log; numbers grow. ``message_id`` is a suffix: ids are matched, never severities."""
+
+    number: int
+    created: str
+    message_id: str
+    text: str = ""
+    severity: str = ""
+    arguments: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.message_id} (#{self.number}, {self.created})"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What answered the PATCH of the settings: ``job_id`` is empty where no Location named a job."""
+
+    status: int
+    job_id: str
+    messages: tuple[Message, ...]
+    at: float
+
+
+@dataclass(frozen=True)
+class Screenshot:
+    """A picture of the host's screen, a PNG as the iDRAC encodes it; empty where it gave none."""
+
+    image: bytes
+    at: float
+
+
+class Idrac:
+    """One iDRAC. ``located`` gives a handle whose places were found by following links."""
+
+    def __init__(self, redfish: Redfish, places: Places | None = None) -> None:
+        self.redfish = redfish
+        self.clock = redfish.clock
+        self.places = Places() if places is None else places
+
+    # ── places ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def located(self) -> Idrac:
+        """The same iDRAC with every place found by links from the service root. Raises DeviceError for a missing link."""
+        return Idrac(self.redfish, self._find_places())
+
+    def _find_places(self) -> Places:
+        root = self.redfish.get(ROOT)
+        system_path = self._member(follow(root, ROOT, "Systems"), SYSTEM_ID)
+        manager_path = self._member(follow(root, ROOT, "Managers"), "iDRAC.Embedded.1")
+        system, manager = self.redfish.get(system_path), self.redfish.get(manager_path)
+        bios_path = follow(system, system_path, "Bios")
+        settings_path = follow(self.redfish.get(bios_path), bios_path, "@Redfish.Settings", "SettingsObject")
+        dell = dig(manager, "Links", "Oem", "Dell")
+        lc_path = link(dell, "DellLCService")
+        lc = self.redfish.get(lc_path) if lc_path else {}
+        job_service = link(root, "JobService")
+        return Places(
+            system_path,
+            manager_path,
+            text(system, "Actions", "#ComputerSystem.Reset", "target"),
+            bios_path,
+            settings_path,
+            _action(dig(self.redfish.get(settings_path), "Actions", "Oem"), "DellManager.ClearPending"),
+            link(dell, "Jobs") or f"{manager_path}/Jobs",
+            link(self.redfish.get(job_service), "Jobs") if job_service else "",
+            _action(dig(lc, "Actions"), "DellLCService.GetRemoteServicesAPIStatus"),
+            _action(dig(lc, "Actions"), "DellLCService.ExportServerScreenShot"),
+            _ending(dig(dell, "DellAttributes"), "iDRAC.Embedded.1") or link(dell, "DellAttributes", 0),
+            self._log_path(manager, manager_path),
+        )
+
+    def _member(self, collection: str, name: str) -> str:
+        """The member of that name, else the only one. Raises DeviceError: Systems is empty for two minutes after the LC restarts.
+
+        Source: github.com/redhat-performance/jetlag/issues/778 (R640).
+        """
+        found = [link(member) for member in self.redfish.members(collection)]
+        named = [path for path in found if path.rstrip("/").endswith(f"/{name}")]
+        if named or len(found) == 1:
+            return (named or found)[0]
+        raise DeviceError(f"{collection} has no {name} among its {len(found)} members; if it is empty, wait and run again")
+
+    def _log_path(self, manager: Json, where: str) -> str:
+        services = follow(manager, where, "LogServices")
+        for member in self.redfish.members(services):
+            path = link(member)
+            if path.rstrip("/").endswith("/Lclog"):
+                return follow(self.redfish.get(path), path, "Entries")
+        raise DeviceError(f"{services} has no Lclog")
+
+    # ── the machine ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def root(self) -> ServiceRoot:
+        """The service root."""
+        body = self.redfish.get(ROOT)
+        return ServiceRoot(
+            text(body, "Product"), text(body, "RedfishVersion"), text(body, "Vendor"), text(body, "Oem", "Dell", "ServiceTag")
+        )
+
+    def system(self) -> System:
+        """The host. SKU is the service tag; SerialNumber is the board's."""
+        answer = self._read(self.places.system)
+        body = answer.body
+        allowed = dig(body, "Actions", "#ComputerSystem.Reset", "ResetType@Redfish.AllowableValues")
+        return System(
+            text(body, "SKU"),
+            text(body, "Model"),
+            text(body, "BiosVersion"),
+            text(body, "PowerState"),
+            text(body, "PowerRestorePolicy"),
+            text(body, "BootProgress", "LastState"),
+            tuple(allowed) if isinstance(allowed, list) else (),
+            answer.at,
+        )
+
+    def manager(self) -> Manager:
+        """The iDRAC itself."""
+        body = self.redfish.get(self.places.manager)
+        return Manager(text(body, "Model"), text(body, "FirmwareVersion"), text(body, "LastResetTime"))
+
+    def insist_on(self, service_tag: str) -> System:
+        """Read the service tag afresh, as before every write. Raises BenchError for any other machine."""
+        system = self.system()
+        if system.service_tag != service_tag:
+            raise BenchError(
+                f"the machine that answers is {system.service_tag or 'without a service tag'}, the bench pins {service_tag}: "
+                "nothing is written; correct the BMC's address or the bench's service_tag"
+            )
+        return system
+
+    def lockdown(self) -> str:
+        """``Enabled``, ``Disabled``, or empty where the firmware has no lockdown mode."""
+        return text(self.redfish.get(self.places.attributes), "Attributes", "Lockdown.1.SystemLockdown")
+
+    def lc_status(self) -> LcStatus:
+        """Where the Lifecycle Controller and the host are. A POST that only reads. Raises DeviceError where there is none."""
+        if not self.places.lc_status:
+            raise DeviceError("this iDRAC has no GetRemoteServicesAPIStatus, so POST cannot be watched; update its firmware")
+        answer = self.redfish.observe_post(self.places.lc_status)
+        body = answer.body
+        return LcStatus(text(body, "Status"), text(body, "LCStatus"), text(body, "RTStatus"), text(body, "ServerStatus"), answer.at)
+
+    def screenshot(self) -> Screenshot:
+        """The host's screen now. A POST that only reads; needs the Enterprise licence and embedded video."""
+        answer = self.redfish.observe_post(self.places.screenshot, {"FileType": "ServerScreenShot"}, timeout=120)
+        try:
+            return Screenshot(base64.b64decode(text(answer.body, "ServerScreenShotFile")), answer.at)
+        except (binascii.Error, ValueError):
+            return Screenshot(b"", answer.at)
+
+    def reset(self, kind: str) -> HttpAnswer:
+        """Ask for a reset of one of the host's own ``reset_types``. 204 promises nothing: look what happens."""
+        return self.redfish.act("POST", self.places.reset, {"ResetType": kind})
+
+    # ── BIOS settings ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def bios(self) -> BiosState:
+        """The BIOS attributes, in effect and pending."""
+        body = self.redfish.get(self.places.bios)
+        answer = self._read(self.places.settings)
+        times = dig(body, "@Redfish.Settings", "SupportedApplyTimes")
+        return BiosState(
+            dig(body, "Attributes") or {},
+            dig(answer.body, "Attributes") or {},
+            text(body, "AttributeRegistry"),
+            tuple(times) if isinstance(times, list) else (),
+            answer.at,
+        )
+
+    def registry(self) -> Registry:
+        """The attribute registry; half a megabyte, so read it once. It is linked from Registries, and stands below Bios."""
+        for member in self.redfish.members(f"{ROOT}/Registries"):
+            path = link(member)
+            if "BiosAttributeRegistry" in path:
+                location = text(self.redfish.get(path), "Location", 0, "Uri")
+                if location:
+                    return parse_registry(self.redfish.get(location))
+        return parse_registry(self.redfish.get(f"{self.places.bios}/BiosRegistry"))
+
+    def stage_bios(self, attributes: Mapping[str, Value], *, apply_time: str = "OnReset") -> Staged:
+        """PATCH the settings once. With ``apply_time`` the iDRAC makes the job, without it the values only become pending.
+
+        All or nothing: one wrong value and none is taken (github.com/dell/dellemc-openmanage-ansible-modules/issues/648). Creating
+        a job beside an apply time is refused, SYS011, although a job was made (github.com/quadsproject/quads/issues/726).
+        """
+        body: dict[str, Json] = {"Attributes": dict(attributes)}
+        if apply_time:
+            body = {"@Redfish.SettingsApplyTime": {"ApplyTime": apply_time}, **body}
+        answer = self.redfish.act("PATCH", self.places.settings, body)
+        location = answer.headers.get("location", "")
+        return Staged(answer.status, job_id_in(location, answer.body), messages(answer.body), answer.at)
+
+    def create_job(self) -> Staged:
+        """Make the job for what is pending: the second step of firmware that knows no apply times (iDRAC9 3.15)."""
+        answer = self.redfish.act("POST", self.places.jobs, {"TargetSettingsURI": self.places.settings})
+        location = answer.headers.get("location", "")
+        return Staged(answer.status, job_id_in(location, answer.body), messages(answer.body), answer.at)
+
+    def clear_pending(self) -> None:
+        """Forget all pending values; refused (BIOS011) while a job is to apply them."""
+        self.redfish.act("POST", self.places.clear_pending, {})
+
+    # ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs of the queue, Dell's view. Expanded at one level: iDRAC9 allows no deeper one."""
+        found = []
+        for member in self.redfish.members(f"{self.places.jobs}?$expand=*($levels=1)"):
+            body = member if "JobState" in member else self.redfish.get(link(member))
+            found.append(parse_dell_job(body, self.clock.now()))
+        return tuple(found)
+
+    def job(self, job_id: str, *, both: bool = False) -> Job | None:
+        """One job in Dell's view, with ``both`` also in DMTF's; None where no view knows it.
+
+        Dell's view may lose a finished job, DMTF's keeps it (github.com/dell/iDRAC-Redfish-Scripting/issues/160 and 275).
+        """
+        dell = self._job_at(self.places.jobs, job_id)
+        job = None if dell is None else parse_dell_job(dell.body, dell.at)
+        if self.places.dmtf_jobs and (both or job is None):
+            dmtf = self._job_at(self.places.dmtf_jobs, job_id)
+            if dmtf is not None:
+                seen = parse_dmtf_job(dmtf.body, dmtf.at)
+                job = seen if job is None else replace(job, dmtf_state=seen.dmtf_state, dmtf_status=seen.dmtf_status, at=seen.at)
+        return job
+
+    def delete_job(self, job_id: str) -> None:
+        """Take one job out of the queue; what it would have applied stays pending. A running one refuses (JCP015)."""
+        self.redfish.act("DELETE", f"{self.places.jobs}/{job_id}")
+
+    def _job_at(self, place: str, job_id: str) -> HttpAnswer | None:
+        try:
+            return self._read(f"{place}/{job_id}")
+        except RedfishError as error:
+            if error.status == 404 or {suffix(message_id) for message_id in error.message_ids} & GONE:
+                return None
+            raise
+
+    # ── the Lifecycle log ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def lc_mark(self) -> LogEntry | None:
+        """The newest entry, as a mark to read on from; None where the log is empty."""
+        entries = self._log_page(self.places.log)[0]
+        return entries[-1] if entries else None
+
+    def lc_log(self, since: int = 0) -> tuple[LogEntry, ...]:
+        """The entries after number ``since``, oldest first. A log that was cleared begins anew, so all of it is after."""
+        found: list[LogEntry] = []
+        page = self.places.log
+        while page:
+            entries, page = self._log_page(page)
+            if not found and entries and entries[-1].number < since:
+                since = 0
+            found = [entry for entry in entries if entry.number > since] + found
+            if not entries or entries[0].number <= since:
+                break
+        return tuple(found)
+
+    def _log_page(self, path: str) -> tuple[list[LogEntry], str]:
+        """One page, oldest first, and the next one's path; an iDRAC sends the newest first, fifty a page."""
+        body = self.redfish.get(path)
+        entries = [_log_entry(entry) for entry in dig(body, "Members") or ()]
+        return sorted(entries, key=lambda entry: entry.number), text(body, "Members@odata.nextLink")
+
+    def _read(self, path: str) -> HttpAnswer:
+        return self.redfish.ask(HttpQuestion.observe("GET", path))
+
+
+def _log_entry(body: Json) -> LogEntry:
+    number = text(body, "Id")
+    arguments = dig(body, "MessageArgs")
+    return LogEntry(
+        int(number) if number.isdecimal() else 0,
+        text(body, "Created"),
+        suffix(dig(body, "MessageId")),
+        text(body, "Message"),
+        text(body, "Severity"),
+        tuple(str(argument) for argument in arguments) if isinstance(arguments, list) else (),
+    )
+
+
+def _action(actions: Json, name: str) -> str:
+    """The target of an action whose key ends with ``name``: iDRAC9 6.00 prefixes Dell's with a schema version."""
+    if not isinstance(actions, Mapping):
+        return ""
+    return next((text(action, "target") for key, action in actions.items() if key.endswith(f"#{name}")), "")
+
+
+def _ending(links: Json, name: str) -> str:
+    """The link of a list that ends with ``/name``, else the one that has it as a step."""
+    paths = [link(entry) for entry in links] if isinstance(links, Sequence) and not isinstance(links, str) else []
+    return next((path for path in paths if path.endswith(f"/{name}")), next((path for path in paths if f"/{name}/" in path), ""))
