@@ -31,7 +31,18 @@ from harness.devices.pcie.facts import (
     Snapshot,
     Unread,
 )
-from harness.devices.pcie.kernel_log import BusShortage, InvalidBar, KernelLog, Resource, RootResource, Shortage, Xid
+from harness.devices.pcie.kernel_log import (
+    BusShortage,
+    InvalidBar,
+    KernelLog,
+    Resource,
+    RootResource,
+    Shortage,
+    Xid,
+    parse_kernel_log,
+    strip_stamp,
+)
+from harness.devices.pcie.snapshot import parse_snapshot, read_snapshot
 
 __all__ = [
     "Acs",
@@ -62,5 +73,9 @@ __all__ = [
     "Xid",
     "decode_config",
     "generation_of",
+    "parse_kernel_log",
+    "parse_snapshot",
+    "read_snapshot",
     "speed_of",
+    "strip_stamp",
 ]
