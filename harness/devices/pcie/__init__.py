@@ -5,32 +5,8 @@ agent "pci" ─ JSON lines ─┐
 dmesg ─ lines ────────────┘
 """
 
-from harness.devices.pcie.config_space import (
-    Acs,
-    Aer,
-    Capability,
-    ConfigSpace,
-    Express,
-    LinkRegisters,
-    PortType,
-    SlotRegisters,
-    Sriov,
-    decode_config,
-    generation_of,
-    speed_of,
-)
-from harness.devices.pcie.facts import (
-    Bar,
-    Function,
-    HostFacts,
-    IommuGroup,
-    Link,
-    PhysicalSlot,
-    Role,
-    RootWindow,
-    Snapshot,
-    Unread,
-)
+from harness.devices.pcie.config_space import decode_config
+from harness.devices.pcie.facts import Function, HostFacts, IommuGroup, Link, PhysicalSlot, Snapshot, Unread
 from harness.devices.pcie.kernel_log import (
     BusShortage,
     InvalidBar,
@@ -42,6 +18,20 @@ from harness.devices.pcie.kernel_log import (
     parse_kernel_log,
     strip_stamp,
 )
+from harness.devices.pcie.registers import (
+    Acs,
+    Aer,
+    Capability,
+    ConfigSpace,
+    Express,
+    LinkRegisters,
+    PortType,
+    SlotRegisters,
+    Sriov,
+    generation_of,
+    speed_of,
+)
+from harness.devices.pcie.resources import Bar, Role, RootWindow
 from harness.devices.pcie.snapshot import parse_snapshot, read_snapshot
 
 __all__ = [

@@ -6,19 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.devices.host import Host
-from harness.devices.pcie.config_space import LEGACY_SIZE, decode_config
-from harness.devices.pcie.facts import (
-    Bar,
-    Function,
-    HostFacts,
-    IommuGroup,
-    Link,
-    PhysicalSlot,
-    RootWindow,
-    Snapshot,
-    Unread,
-)
+from harness.devices.pcie.config_space import decode_config
+from harness.devices.pcie.facts import Function, HostFacts, IommuGroup, Link, PhysicalSlot, Snapshot, Unread
 from harness.devices.pcie.kernel_log import parse_kernel_log
+from harness.devices.pcie.registers import LEGACY_SIZE
+from harness.devices.pcie.resources import Bar, RootWindow
 from harness.errors import BenchError, CommandFailed, DeviceError
 
 _WINDOWS = 4
