@@ -1,0 +1,317 @@
+"""Questions to a live Redfish service, on the DMTF's python-redfish-library.
+
+    no session ──login──> session ──close──> ended
+        │  ^                 │
+        │  └───── 401 ───────┘   the session is renewed once in a lane's life; the observe that met the
+        │                        401 is asked again, an act is not
+        └─401/403─> refused      for good: one wrong password is one attempt
+
+A session is opened by the first question that needs one (all but the service root's) and is no part of any answer.
+Every request is sent exactly once: no retry, no redirect, no proxy, no login from a netrc file, no word of it in a log.
+
+Why so (measured on redfish 3.4.2): asked for three retries it sent a POST four times when the connection dropped; it follows
+307 with the POST and 302 with the token; its debug log prints X-Auth-Token; a password with a quote in it slips through
+its masking; PUT is preceded by a GET of its own; importing it silences urllib3's warnings in the whole process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import ssl
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from harness.clock import Clock
+from harness.errors import AuthRefused, BenchError, ConfigError, Unreachable, Untrusted, UsageMistake
+from harness.live.failure import explain
+from harness.ports import Effect, HttpAnswer, HttpQuestion, Json, OnLine
+from harness.secret import MASK, Secret, SecretReference
+
+if TYPE_CHECKING:
+    from harness.live.transport import Guard, GuardedAdapter
+
+SERVICE_ROOT = "/redfish/v1"
+
+SESSION_PATHS = ("/redfish/v1/SessionService/Sessions", "/redfish/v1/Sessions")
+"""Where a session is opened. The second is for early iDRAC9 and iDRAC8 firmware whose service root links to
+``/redfish/v1/Sessions`` (sailfishdell/sailfish, R740 with iDRAC 3.15.15.15); it is tried when the first does not exist."""
+
+SESSIONS_EXHAUSTED = "RAC0218"
+"""iDRAC8 and iDRAC9: all sessions (8, shared with the web pages) are taken; comes as HTTP 503 (Dell EEMI registry; bb-Ricardo/
+check_redfish#198)."""
+
+NOT_READY = "SWC0700"
+"""iDRAC7 to iDRAC9: "iDRAC is not ready", a transient that comes as HTTP 400 (quadsproject/badfish#129)."""
+
+SESSION_SECONDS = 30.0
+"""Time for opening or ending a session; a login takes seconds on an iDRAC that has just started."""
+
+RENEWALS = 1
+LOST_LOGINS = 3
+"""How many logins may be lost after they were sent: each may have left a session behind, and there are only 8."""
+
+_METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
+_BODILESS = ("GET", "HEAD")
+_PRIVATE_HEADERS = frozenset({"set-cookie", "x-auth-token", "authorization"})
+_PIN = re.compile(r"sha256:[0-9a-f]{64}")
+_URL = re.compile(r"https://[^/@\s?#]+/?")
+
+
+class RedfishHttp:
+    """The live lane of a Redfish service.
+
+    ``pin`` is ``sha256:`` and 64 hex digits of the service's certificate (DER), ``ca`` a PEM file. With a pin alone the certificate
+    must be that one; with a CA alone its chain and host name must hold; with both, the pin and the chain.
+
+    Raises Untrusted before anything was sent, Unreachable when there is no answer (saying whether the request was sent),
+    AuthRefused for a refused login and, without asking again, ever after; ConfigError for what the bench file got wrong.
+    """
+
+    def __init__(self, url: str, user: str, password: SecretReference, clock: Clock, *, pin: str = "", ca: str = "") -> None:
+        self._url = url.rstrip("/")
+        self._user = user
+        self._password = password
+        self._clock = clock
+        self._pin = pin
+        self._ca = ca
+        self._line: _Line | None = None
+        self._session: _Session | None = None
+        self._logins = 0
+        self._lost_logins = 0
+        self._refusal: AuthRefused | None = None
+        self._closed = False
+
+    def ask(self, question: HttpQuestion, on_line: OnLine | None = None) -> HttpAnswer:  # noqa: ARG002 - an answer has no lines
+        _check(question)
+        if self._closed:
+            raise Unreachable(f"{self._url}: {question.key}: this lane was closed")
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        if question.path.rstrip("/") == SERVICE_ROOT:
+            return self._send(question, None)
+        answer = self._send(question, self._session or self._log_in())
+        if answer.status != 401:
+            return answer
+        self._session = None
+        if question.effect is Effect.ACT:
+            raise AuthRefused(
+                f"{self._url}: {question.key}: HTTP 401{_in_brackets(answer.body)}: the session of user {self._user!r} had ended; "
+                "the request changes the machine, so it was not sent again"
+            )
+        answer = self._send(question, self._log_in())
+        if answer.status == 401:
+            raise self._refuse(f"{question.key}: HTTP 401{_in_brackets(answer.body)} in a new session of user {self._user!r}")
+        return answer
+
+    def close(self) -> None:
+        """End the session, whatever happened before. Raises nothing; a second Ctrl-C cuts it short."""
+        session, self._session = self._session, None
+        self._closed = True
+        try:
+            if session is not None and session.path:
+                with suppress(Exception):
+                    self._exchange("DELETE", session.path, None, SESSION_SECONDS, session)
+        finally:
+            if self._line is not None:
+                self._line.adapter.close()
+
+    def _send(self, question: HttpQuestion, session: _Session | None) -> HttpAnswer:
+        return self._exchange(question.method, question.path, question.body, question.timeout, session).answer
+
+    def _log_in(self) -> _Session:
+        """Open the session. One attempt; where it ended refused, the lane is refused for good."""
+        if self._logins > RENEWALS:
+            raise self._refuse(f"the session of user {self._user!r} ended again after it had been renewed once")
+        if self._lost_logins >= LOST_LOGINS:
+            raise BenchError(
+                f"{self._url}: {LOST_LOGINS} logins were sent and never answered; none will follow, because each may have left a "
+                "session open (they end by themselves, on an iDRAC after 30 minutes)"
+            )
+        credentials = _Credentials(UserName=self._user, Password=self._password.read().reveal())
+        for path in SESSION_PATHS:
+            reply = self._post_login(path, credentials)
+            if reply.answer.status not in {404, 405}:
+                break
+        answer = reply.answer
+        if answer.status in {401, 403}:
+            raise self._refuse(
+                f"user {self._user!r} with the password from {self._password} was refused: "
+                f"HTTP {answer.status}{_in_brackets(answer.body)}"
+            )
+        if not 200 <= answer.status < 300 or not reply.token.reveal():
+            raise self._no_session(answer)
+        self._logins += 1
+        self._session = _Session(reply.token, _session_path(answer))
+        return self._session
+
+    def _post_login(self, path: str, credentials: _Credentials) -> _Reply:
+        try:
+            return self._exchange("POST", path, credentials, SESSION_SECONDS, None)
+        except Unreachable:
+            if self._line is not None and self._line.guard.spoke:
+                self._lost_logins += 1
+            raise
+
+    def _refuse(self, why: str) -> AuthRefused:
+        self._refusal = AuthRefused(f"{self._url}: {why}; one attempt was made and none will follow")
+        return self._refusal
+
+    def _no_session(self, answer: HttpAnswer) -> BenchError:
+        said = f"{self._url}: no session was opened: HTTP {answer.status}{_in_brackets(answer.body)}"
+        ids = {name.rpartition(".")[2] for name in _message_ids(answer.body)}
+        if SESSIONS_EXHAUSTED in ids:
+            return BenchError(f"{said}: its sessions are exhausted; log out of its web pages, or wait for old sessions to end")
+        if answer.status >= 500 or NOT_READY in ids:
+            return Unreachable(f"{said}: the service is not ready, or its sessions are exhausted")
+        return BenchError(said)
+
+    def _exchange(self, method: str, path: str, body: Json | None, seconds: float, session: _Session | None) -> _Reply:
+        """One request, sent once, and its answer."""
+        line = self._line or self._connect()
+        line.guard.arm(seconds)
+        started = self._clock.now()
+        try:
+            response = line.request(method, path, body, seconds, "" if session is None else session.token.reveal())
+        except Exception as error:
+            raise explain(f"{self._url}: {method} {path}", error, line.guard) from None
+        ended = self._clock.now()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        token = Secret(headers.get("x-auth-token", ""))
+        public = {name: value for name, value in headers.items() if name not in _PRIVATE_HEADERS}
+        return _Reply(HttpAnswer(response.status, public, _parse(response.read), ended, ended - started), token)
+
+    def _connect(self) -> _Line:
+        """Build the client; nothing is sent yet. Raises ConfigError or Untrusted for a bench that names no trust."""
+        if not _URL.fullmatch(self._url):
+            raise ConfigError("bench", f"{self._url!r} is not https://HOST[:PORT]", key="bmc.url")
+        if not self._pin and not self._ca:
+            raise Untrusted(f"{self._url}: neither pin nor ca is given, so no certificate can be trusted")
+        if self._pin and not _PIN.fullmatch(self._pin):
+            raise ConfigError("bench", "a pin is sha256: and 64 lower-case hex digits", key="bmc.pin")
+        authority = str(Path(self._ca).expanduser()) if self._ca else None
+        if authority is not None:
+            _check_ca(authority)
+        redfish = _library()
+        from harness.live.transport import Guard, GuardedAdapter
+
+        guard = Guard(ssl.PROTOCOL_TLS_CLIENT, self._clock, self._pin)
+        adapter = GuardedAdapter(guard)
+        client = redfish.redfish_client(
+            base_url=self._url,
+            cafile=authority,
+            max_retry=0,
+            check_connectivity=False,
+            https_adapter=adapter,
+        )
+        self._line = _Line(client, adapter, guard)
+        return self._line
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The library's client and what guards it."""
+
+    client: Any
+    adapter: GuardedAdapter
+    guard: Guard
+
+    def request(self, method: str, path: str, body: Json | None, seconds: float, token: str) -> Any:
+        """Let the library send one request; it raises whatever it likes."""
+        headers = {"X-Auth-Token": token} if token else {}
+        content = {} if method in _BODILESS else {"body": body}
+        return getattr(self.client, method.lower())(path, headers=headers, timeout=seconds, max_retry=0, **content)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """An open session: what proves it and where it is ended ("" where the service did not say)."""
+
+    token: Secret
+    path: str
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """An answer and the token that came with it, if any."""
+
+    answer: HttpAnswer
+    token: Secret
+
+
+class _Credentials(dict[str, str]):
+    """The body of a login; masked, because tracebacks show local variables."""
+
+    def __repr__(self) -> str:
+        return MASK
+
+
+def _check(question: HttpQuestion) -> None:
+    """Refuse what the library would change on its way. Raises UsageMistake."""
+    if question.method not in _METHODS:
+        raise UsageMistake(f"{question.key}: the method must be one of {', '.join(_METHODS)}")
+    if not question.path.startswith("/") or question.path.startswith("//"):
+        raise UsageMistake(f"{question.key}: the path must begin with one slash; the lane knows the host")
+    if "//" in question.path:
+        raise UsageMistake(f"{question.key}: write %2F for the second of two slashes; the library would drop it")
+    if question.body is not None and (question.method in _BODILESS or not isinstance(question.body, dict | list)):
+        raise UsageMistake(f"{question.key}: a body is a JSON object or list, and {' and '.join(_BODILESS)} have none")
+
+
+def _check_ca(path: str) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except ssl.SSLError:
+        raise ConfigError("bench", f"{path} holds no PEM certificate", key="bmc.ca") from None
+    except OSError as error:
+        raise ConfigError("bench", f"cannot read {path}: {error.strerror}", key="bmc.ca") from None
+
+
+def _library() -> Any:
+    """Import the library without its side effects: a filter on everybody's warnings, and its log."""
+    with warnings.catch_warnings():
+        import redfish
+        import redfish.rest.v1
+    redfish.rest.v1.LOGGER.addFilter(_say_nothing)
+    return redfish
+
+
+def _say_nothing(record: logging.LogRecord) -> bool:  # noqa: ARG001 - the library logs tokens and login bodies at several levels
+    return False
+
+
+def _parse(content: bytes | None) -> Json | None:
+    """JSON where it is JSON, text where it is not, None where there is none."""
+    if not content:
+        return None
+    text = content.decode("utf-8", "backslashreplace")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _session_path(answer: HttpAnswer) -> str:
+    """Where the session is ended, without its host: the token goes to our own host only."""
+    location = answer.headers.get("location") or (answer.body.get("@odata.id") if isinstance(answer.body, dict) else "")
+    path = urlsplit(location).path if isinstance(location, str) else ""
+    return path if path.startswith(f"{SERVICE_ROOT}/") else ""
+
+
+def _message_ids(body: Json | None) -> tuple[str, ...]:
+    """The ids of the extended info of an error body; none where the body is of another shape."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    entries = error.get("@Message.ExtendedInfo") if isinstance(error, Mapping) else None
+    found = (entry.get("MessageId") for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else ()
+    return tuple(name for name in found if isinstance(name, str))
+
+
+def _in_brackets(body: Json | None) -> str:
+    ids = _message_ids(body)
+    return f" ({', '.join(ids)})" if ids else ""
