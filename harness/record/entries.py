@@ -19,7 +19,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.errors import Blame
 from harness.limits import Outcome, Value
 from harness.part import Part
 from harness.record.lines import CaseOutcome
@@ -55,9 +54,9 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class PlannedCase:
-    """A case that was to come when the run began."""
+    """A case that was to come when the run began; ``id`` is ``check[slot]`` or, for the whole machine, the check's id."""
 
-    case: str
+    id: str
     check: str = ""
     stage: str = ""
     slot: str | None = None
@@ -110,13 +109,13 @@ class MeasurementRecord:
 
 @dataclass(frozen=True)
 class CaseRecord:
-    """A case: a check for one slot (or for the whole machine) and how it ended.
+    """A case: a check for one slot (or for the whole machine) and how it ended; ``id`` as in PlannedCase.
 
     ``information``: it ran behind a degraded gate, so a pass does not improve the verdict. ``attachments`` are relative to
     the run's folder.
     """
 
-    case: str
+    id: str
     check: str
     stage: str = ""
     outcome: CaseOutcome = CaseOutcome.PASSED
@@ -131,21 +130,8 @@ class CaseRecord:
 
     @property
     def has_failed(self) -> bool:
-        """True for failed and error: whose fault it is says ``at_fault``."""
+        """True for failed and error; ``harness.record.verdict.at_fault`` says whose fault it is."""
         return self.outcome in (CaseOutcome.FAILED, CaseOutcome.ERROR)
-
-    @property
-    def at_fault(self) -> Blame:
-        """Who has to act, should the case have failed.
-
-        Without a blame a failure is the product's and an error the harness's; a usage mistake found in the middle of a run
-        (the machine is reserved) is the bench's: the set-up was not ready.
-        """
-        if self.blame in (Blame.PRODUCT, Blame.BENCH, Blame.HARNESS):
-            return Blame(self.blame)
-        if self.blame == Blame.USAGE:
-            return Blame.BENCH
-        return Blame.PRODUCT if self.outcome is CaseOutcome.FAILED and not self.blame else Blame.HARNESS
 
 
 @dataclass(frozen=True)
@@ -211,8 +197,8 @@ class Record:
     @cached_property
     def unreached(self) -> tuple[PlannedCase, ...]:
         """The planned cases that have no line: the run ended before them."""
-        reached = {case.case for case in self.cases}
-        return tuple(plan for plan in self.planned if plan.case not in reached)
+        reached = {case.id for case in self.cases}
+        return tuple(plan for plan in self.planned if plan.id not in reached)
 
     def failed(self) -> tuple[CaseRecord, ...]:
         """The cases that failed, whoever is to blame."""

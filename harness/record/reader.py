@@ -159,8 +159,13 @@ def _assemble(record: Record, lines: list[Line], damage: list[str]) -> Record:
 
 
 def _planned(line: Line) -> PlannedCase:
-    case = _text(line, "case")
-    return PlannedCase(case, _text(line, "check"), _text(line, "stage"), _text(line, "slot") or None, _text(line, "title"))
+    return PlannedCase(
+        id=_text(line, "case"),
+        check=_text(line, "check"),
+        stage=_text(line, "stage"),
+        slot=_text(line, "slot") or None,
+        title=_text(line, "title"),
+    )
 
 
 def _stage(stage: StageRecord, line: Line) -> StageRecord:
@@ -196,11 +201,11 @@ def _measurement(line: Line) -> MeasurementRecord:
 
 
 def _case(line: Line, damage: list[str]) -> CaseRecord:
-    case, outcome = _text(line, "case"), _text(line, "outcome")
+    name, outcome = _text(line, "case"), _text(line, "outcome")
     if outcome not in list(CaseOutcome):
-        damage.append(f"case {case!r} ended with {outcome!r}, which is no outcome; it is taken for an error")
+        damage.append(f"case {name!r} ended with {outcome!r}, which is no outcome; it is taken for an error")
     return CaseRecord(
-        case=case,
+        id=name,
         check=_text(line, "check"),
         stage=_text(line, "stage"),
         outcome=CaseOutcome(outcome) if outcome in list(CaseOutcome) else CaseOutcome.ERROR,

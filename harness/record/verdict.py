@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from harness.errors import Blame
-from harness.record.entries import CaseRecord
 from harness.record.lines import CaseOutcome
 
 PASSED = "PASSED"
@@ -26,6 +26,30 @@ INCOMPLETE = "INCOMPLETE"
 BROKEN = "BROKEN"
 HARNESS_ERROR = "HARNESS ERROR"
 INTERRUPTED = "INTERRUPTED"
+
+
+class Ended(Protocol):
+    """A case that has ended, of a running run or of a record; ``outcome`` is one of CaseOutcome."""
+
+    @property
+    def id(self) -> str:
+        """``check[slot]``, or the check's id."""
+
+    @property
+    def check(self) -> str:
+        """The check's id."""
+
+    @property
+    def outcome(self) -> str:
+        """How it ended."""
+
+    @property
+    def blame(self) -> str:
+        """Who is to blame, "" for nobody."""
+
+    @property
+    def information(self) -> bool:
+        """True behind a degraded gate."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +69,7 @@ _FAILED = (
 
 
 def conclude(
-    cases: Iterable[CaseRecord],
+    cases: Iterable[Ended],
     *,
     interrupted: bool = False,
     optional: Collection[str] = (),
@@ -60,7 +84,7 @@ def conclude(
     which nothing passed is incomplete.
     """
     listed = tuple(cases)
-    failed = {case.at_fault for case in listed if case.has_failed}
+    failed = {at_fault(case) for case in listed if case.outcome in (CaseOutcome.FAILED, CaseOutcome.ERROR)}
     worst = next((verdict for blame, verdict in _FAILED if blame in failed), None)
     if interrupted:
         return Verdict(INTERRUPTED, worst.blame if worst else "", 130)
@@ -71,7 +95,20 @@ def conclude(
     return Verdict(PASSED, "", 0) if passed and not missing else Verdict(INCOMPLETE, "", 3)
 
 
-def _is_missing(case: CaseRecord, optional: Collection[str]) -> bool:
+def at_fault(case: Ended) -> Blame:
+    """Who has to act, given that the case failed.
+
+    Without a blame a failure is the product's and an error the harness's. A usage mistake found in the middle of a run (the
+    machine is reserved) is the bench's: the set-up was not ready.
+    """
+    if case.blame in (Blame.PRODUCT, Blame.BENCH, Blame.HARNESS):
+        return Blame(case.blame)
+    if case.blame == Blame.USAGE:
+        return Blame.BENCH
+    return Blame.PRODUCT if case.outcome == CaseOutcome.FAILED and not case.blame else Blame.HARNESS
+
+
+def _is_missing(case: Ended, optional: Collection[str]) -> bool:
     if case.outcome == CaseOutcome.NOT_MEASURED:
-        return not {case.check, case.case, f"{case.check}[{case.slot}]"} & set(optional)
-    return case.outcome == CaseOutcome.BLOCKED
+        return case.check not in optional and case.id not in optional
+    return case.outcome not in (CaseOutcome.PASSED, CaseOutcome.NOT_APPLICABLE)

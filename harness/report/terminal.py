@@ -1,0 +1,157 @@
+"""The page on the terminal: read top to bottom, the first screen says what is broken.
+
+Words carry the meaning, colour only repeats it, so a log file or NO_COLOR loses nothing. Nothing is wider than the console.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from harness.limits import Outcome
+from harness.record.entries import CaseRecord, MeasurementRecord, Record
+from harness.record.verdict import BROKEN, FAILED, HARNESS_ERROR, PASSED
+from harness.report.headline import headline, word
+from harness.report.summary import Failure, Missing, StageSummary, failures, not_measured, outside_limits, summarise
+from harness.report.text import clip, one_line, printable
+
+_ROWS = 30
+"""Rows of a table or list; the rest is counted."""
+
+_FULL_MESSAGES = 3
+"""Cases of one check whose whole message is shown; the rest are named."""
+
+_MESSAGE_LINES = 40
+_STYLES = {PASSED: "bold green", FAILED: "bold red", BROKEN: "bold red", HARNESS_ERROR: "bold red"}
+
+
+def render_terminal(record: Record, console: Console, *, page: Path | None = None) -> None:
+    """Print the record to ``console``; ``page`` is where its HTML page is, if it was written."""
+    shown = word(record)
+    _say(console, headline(record), style=_STYLES.get(shown, "bold yellow"))
+    for sentence in record.damage:
+        _say(console, f"damaged record: {sentence}", style="red")
+    _print_stages(console, summarise(record))
+    _print_limits(console, outside_limits(record))
+    _print_missing(console, not_measured(record))
+    for failure in failures(record):
+        _print_failure(console, failure)
+    for text in (*record.notes, *record.handovers):
+        _say(console, text)
+    if page is not None:
+        _say(console, f"report: {page}")
+
+
+def _print_stages(console: Console, stages: Sequence[StageSummary]) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("stage", overflow="fold")
+    table.add_column("gate", overflow="fold")
+    for name in ("passed", "failed", "blocked", "not\nmeasured"):
+        table.add_column(name, justify="right", no_wrap=False)
+    table.add_column("first failure, or why", overflow="fold", ratio=1)
+    for stage in stages:
+        table.add_row(
+            _text(console, stage.stage),
+            _text(console, stage.gate or stage.state),
+            _count(stage.passed),
+            _count(stage.failed, "bold red"),
+            _count(stage.blocked),
+            _count(stage.not_measured, "yellow"),
+            _text(console, _why(stage)),
+        )
+    console.print()
+    console.print(table)
+
+
+def _why(stage: StageSummary) -> str:
+    said = [stage.first_failure or stage.reason]
+    if stage.lost:
+        said.append(f"lost: {', '.join(stage.lost)}")
+    if stage.unreached:
+        said.append(f"{stage.unreached} cases never reached")
+    if stage.information:
+        said.append("for information: ran on the parts present")
+    return clip("; ".join(text for text in said if text), 300)
+
+
+def _print_limits(console: Console, outside: Sequence[MeasurementRecord]) -> None:
+    if not outside:
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("part", overflow="fold", max_width=20)
+    table.add_column("measurement", overflow="fold")
+    table.add_column("value", overflow="fold")
+    table.add_column("limit", overflow="fold")
+    table.add_column("", overflow="fold", min_width=8)
+    for measurement in outside[:_ROWS]:
+        failed = measurement.outcome == Outcome.FAIL
+        cells = (str(measurement.part or ""), measurement.name, measurement.shown, measurement.limit or "")
+        table.add_row(
+            *(_text(console, one_line(cell, 200)) for cell in cells),
+            Text(measurement.outcome.value.upper(), style="bold red" if failed else "yellow"),
+        )
+    _title(console, "Outside the limits, or only just inside")
+    console.print(table)
+    _print_rest(console, len(outside), "values")
+
+
+def _print_missing(console: Console, missing: Sequence[Missing]) -> None:
+    if not missing:
+        return
+    _title(console, "Not measured")
+    for entry in missing[:_ROWS]:
+        _indented(console, [one_line(f"{entry.what}: {entry.reason}" if entry.reason else entry.what, 400)])
+    _print_rest(console, len(missing), "not measured")
+
+
+def _print_failure(console: Console, failure: Failure) -> None:
+    count = f", {len(failure.cases)} cases" if len(failure.cases) > 1 else ""
+    _title(console, f"{failure.check} failed ({failure.blame}{count})", style="bold red")
+    for case in failure.cases[:_FULL_MESSAGES]:
+        if case.id != case.check:
+            _say(console, f"{case.id}{' (for information)' if case.information else ''}")
+        _indented(console, _message(case))
+    others = [case.id for case in failure.cases[_FULL_MESSAGES:]]
+    if others:
+        _say(console, clip(f"and the same check for {', '.join(others)}", 2000))
+
+
+def _message(case: CaseRecord) -> Sequence[str]:
+    lines = printable(case.message).rstrip().splitlines() or ["failed without a message"]
+    cut = len(lines) - _MESSAGE_LINES
+    return lines if cut <= 0 else [*lines[:_MESSAGE_LINES], f"... {cut} more lines in report.html"]
+
+
+def _print_rest(console: Console, count: int, what: str) -> None:
+    if count > _ROWS:
+        _indented(console, [f"... and {count - _ROWS} more {what} in report.html"])
+
+
+def _title(console: Console, text: str, *, style: str = "bold") -> None:
+    console.print()
+    _say(console, text, style=style)
+
+
+def _say(console: Console, text: str, *, style: str = "") -> None:
+    console.print(_text(console, text, style), overflow="fold", soft_wrap=False)
+
+
+def _indented(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(Padding(_text(console, clip(line, 2000)), (0, 0, 0, 4)))
+
+
+def _count(count: int, style: str = "") -> Text:
+    return Text(str(count) if count else "-", style=style if count else "dim")
+
+
+def _text(console: Console, text: str, style: str = "") -> Text:
+    """Text without markup, with only what the console's encoding can say; a long word is folded, never cut."""
+    fitting = printable(text).expandtabs(4).encode(console.encoding, "backslashreplace").decode(console.encoding)
+    return Text(fitting, style=style, overflow="fold")
