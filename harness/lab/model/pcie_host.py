@@ -1,0 +1,123 @@
+"""What the modelled machine's operating system says of its PCIe tree: the answer of ``agent pci``, and the kernel log.
+
+    View ─ setup ─ tree.stacks ─ enumerate_stack ─┬─ sysfs.write_system ─ the real agent reads it ─ answer
+                                                  └─ pcie_log ─ kernel_log
+
+The agent that runs here is the one that runs on hardware; only its root folder is another.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from harness.agent.pci import read
+from harness.errors import UsageMistake
+from harness.lab.model.driver import bound_driver, kernel_lines
+from harness.lab.model.parts import CHASSIS, GPUS, View
+from harness.lab.model.pcie_enumeration import Enumerated, Placed, enumerate_stack
+from harness.lab.model.pcie_log import invalid_bars, pcie_lines
+from harness.lab.model.post import COMMAND_LINE, KERNEL_RELEASE
+from harness.lab.model.sysfs import System, write_system
+from harness.lab.model.tree import Setup, stacks
+
+DURATION = 1.5
+"""Seconds that the worker takes for the whole tree on hardware, mostly waking sleeping devices; an assumption."""
+
+_TRANSLATING = "intel_iommu=on pci=disable_acs_redir=pci:10b5:9797;pci:10b5:9733;pci:8086:2030"
+_IDENTITY = f"{_TRANSLATING} iommu=pt"
+_NVIDIA = 0x10DE
+_BOOTS = uuid.UUID("0d5a5c57-2f9d-4f0c-8f64-5b1f9a9d9a10")
+
+
+def answer(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
+    """The lines of ``agent pci`` with the seconds from its start to each. Raises UsageMistake for arguments."""
+    if arguments:
+        raise UsageMistake(f"the modelled machine's pci worker takes no arguments, not {' '.join(arguments)}")
+    lines = _agent_lines(_setup(view), view.boot)
+    return [(round(DURATION * (number + 1) / len(lines), 6), line) for number, line in enumerate(lines)]
+
+
+def kernel_log(view: View) -> list[str]:
+    """The kernel log of this boot as ``dmesg`` prints it, the driver's lines included."""
+    timed = [(0.0, f"Linux version {KERNEL_RELEASE}"), (0.0, f"Command line: {command_line(view.faults)}")]
+    timed += _tree_lines(_setup(view))
+    timed += kernel_lines(view, gpu_addresses(view))
+    return [f"[{at:12.6f}] {line}" for at, line in sorted(timed, key=lambda entry: entry[0])]
+
+
+def gpu_addresses(view: View) -> dict[str, str]:
+    """The addresses of the GPUs that a driver can use, by slot, in bus order: they answer and all their BARs have a place."""
+    return dict(_usable(_setup(view)))
+
+
+def command_line(faults: frozenset[str]) -> str:
+    """The kernel's command line: without an IOMMU, with one that translates, or with identity domains."""
+    if "pcie.iommu" in faults:
+        return COMMAND_LINE.replace("iommu=off", _TRANSLATING)
+    if "benign.iommu-identity" in faults:
+        return COMMAND_LINE.replace("iommu=off", _IDENTITY)
+    return COMMAND_LINE
+
+
+def _setup(view: View) -> Setup:
+    """The part of the machine's state that the tree depends on."""
+    disabled = frozenset(
+        chassis.hba for chassis in CHASSIS if view.bios.get(chassis.hba.removeprefix("PCIe ").replace(" ", "")) == "Disabled"
+    )
+    faults = frozenset(fault for fault in view.faults if fault.startswith(("pcie.", "benign.", "gpu.driver-bound")))
+    return Setup(faults, view.bios.get("MmioAbove4Gb") != "Disabled", disabled)
+
+
+@lru_cache(maxsize=8)
+def _enumerated(setup: Setup) -> tuple[Enumerated, ...]:
+    """The tree after enumeration, GPUs held by the driver that can hold them. Nobody changes it after this."""
+    placed = tuple(enumerate_stack(stack) for stack in stacks(setup))
+    name = bound_driver(setup.faults)
+    for function in _gpus(placed):
+        usable = all(bar.index in function.regions for bar in function.hardware.bars)
+        function.hardware = replace(function.hardware, driver=name if usable else "")
+    return placed
+
+
+@lru_cache(maxsize=8)
+def _agent_lines(setup: Setup, boot: int) -> tuple[str, ...]:
+    domain = {"pcie.iommu": "DMA-FQ", "benign.iommu-identity": "identity"}
+    system = System(
+        boot_id=str(uuid.uuid5(_BOOTS, f"boot {boot}")),
+        kernel=KERNEL_RELEASE,
+        command_line=command_line(setup.faults),
+        machine="PowerEdge R640",
+        iommu_domain=next((kind for fault, kind in domain.items() if fault in setup.faults), ""),
+    )
+    with TemporaryDirectory(prefix="bringup-model-") as folder:
+        write_system(Path(folder), _enumerated(setup), system)
+        objects = list(read(folder, uid=0))
+    objects.append({"kind": "end", "lines": len(objects)})
+    return tuple(json.dumps(entry, separators=(",", ":")) for entry in objects)
+
+
+@lru_cache(maxsize=8)
+def _tree_lines(setup: Setup) -> tuple[tuple[float, str], ...]:
+    placed = _enumerated(setup)
+    refused = invalid_bars(_gpus(placed)) if bound_driver(setup.faults) == "nvidia" else ()
+    return (*pcie_lines(placed, setup.faults), *((10.1, line) for line in refused))
+
+
+@lru_cache(maxsize=8)
+def _usable(setup: Setup) -> Mapping[str, str]:
+    places = {gpu.path: gpu.slot for gpu in GPUS}
+    return {
+        places[function.path]: function.address
+        for function in _gpus(_enumerated(setup))
+        if function.hardware.answers and all(bar.index in function.regions for bar in function.hardware.bars)
+    }
+
+
+def _gpus(placed: Sequence[Enumerated]) -> list[Placed]:
+    return [function for stack in placed for function in stack.walk() if function.hardware.identity.vendor == _NVIDIA]
