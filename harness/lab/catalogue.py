@@ -1,0 +1,27 @@
+"""The fault catalogue: every fault of the virtual lab by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from harness.errors import UsageMistake
+from harness.lab.fault import Fault
+from harness.lab.faults import gpu, machine, pcie
+
+
+def catalogue() -> tuple[Fault, ...]:
+    """All faults: machine, PCIe, GPU."""
+    return (*machine.FAULTS, *pcie.FAULTS, *gpu.FAULTS)
+
+
+def find(ids: Iterable[str]) -> frozenset[str]:
+    """The ids as a set for ``open_model``. Raises UsageMistake for an unknown one, naming the nearest."""
+    wanted = frozenset(ids)
+    known = [fault.id for fault in catalogue()]
+    for fault_id in sorted(wanted):
+        if fault_id not in known:
+            near = get_close_matches(fault_id, known, n=1, cutoff=0.4)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageMistake(f"no fault {fault_id!r} in the catalogue of the virtual lab{hint}")
+    return wanted

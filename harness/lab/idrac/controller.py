@@ -1,0 +1,109 @@
+"""The iDRAC itself: what it knows and keeps, apart from the server it manages.
+
+Controller ─┬─ timeline   what will happen
+            ├─ log        Lifecycle Controller log
+            ├─ bios       current and pending settings
+            ├─ jobs       the queue
+            └─ sessions   who is logged in
+Server      power and POST of the machine under it: the model, or a machine in QEMU
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.clock import Clock
+from harness.lab.idrac.log import LifecycleLog
+from harness.lab.idrac.queue import BIOS, Job, JobQueue
+from harness.lab.idrac.sessions import Sessions
+from harness.lab.idrac.settings import BiosSettings
+from harness.lab.idrac.timeline import Timeline
+
+RESTART = 170.0
+"""Seconds that a restarting iDRAC is away: "at least 180 s" is what NVIDIA/libredfish allows for it."""
+
+JOB_NAME = "Configure: BIOS.Setup.1-1"
+"""The name in Dell's own job resources; JobService says ConfigBIOS:BIOS.Setup.1-1 of the same job (NVIDIA/libredfish)."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who the machine and its controller say they are, and who may log in."""
+
+    service_tag: str
+    model: str
+    bios_version: str
+    firmware: str
+    user: str
+    password: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """The server at one moment, in the words of the API.
+
+    ``power`` is On, Off, PoweringOn or PoweringOff; ``server`` a ServerStatus of GetRemoteServicesAPIStatus (``InPOST``);
+    ``progress`` a BootProgress.LastState (``PCIResourceConfigStarted``).
+    """
+
+    power: str
+    server: str
+    progress: str
+
+
+class Controller:
+    """The state of one iDRAC."""
+
+    def __init__(self, clock: Clock, identity: Identity, faults: frozenset[str] = frozenset()) -> None:
+        self.identity = identity
+        self.faults = faults
+        self.timeline = Timeline(clock)
+        self.log = LifecycleLog(self.timeline)
+        self.bios = BiosSettings()
+        self.jobs = JobQueue(self.timeline, self.log)
+        self.sessions = Sessions(self.timeline, self.log, identity.user, identity.password)
+        self.is_up = True
+        self.is_locked_down = "bios.preflight-lockdown" in faults
+        self.inventory_at = -1.0
+        self._unready_until = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        """False while its services start again and data requests are answered with SWC0700."""
+        return self.timeline.now >= self._unready_until
+
+    def restart(self, reason: str) -> None:
+        """Be away for RESTART seconds. Sessions are lost, jobs and pending values are not; the server runs on."""
+        self.is_up = False
+        self.sessions.drop_all()
+
+        def come_back() -> None:
+            self.is_up = True
+            self.log.add("RAC0182", reason, category="Audit")
+
+        self.timeline.after(RESTART, come_back)
+
+    def restart_services(self, seconds: float) -> None:
+        """Answer every data request with SWC0700 for so long, as after a forced clearing of the queue."""
+        self._unready_until = self.timeline.now + seconds
+
+    def schedule_bios_job(self) -> Job:
+        """Make the job that applies what is pending. It stays New while the Lifecycle Controller is in use."""
+        if "bios.preflight-lc" in self.faults:
+            return self.jobs.add(BIOS, JOB_NAME, state="New", message_id="JCP024")
+        return self.jobs.add(BIOS, JOB_NAME)
+
+
+class Server(Protocol):
+    """The machine that an iDRAC manages."""
+
+    @property
+    def controller(self) -> Controller:
+        """Its iDRAC."""
+
+    def status(self) -> Status:
+        """Power and POST state now."""
+
+    def reset(self, kind: str) -> None:
+        """Do what one of the AllowableValues of ComputerSystem.Reset asks for; the effect comes later."""

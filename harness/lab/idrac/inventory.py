@@ -1,0 +1,112 @@
+"""Pages of the inventory: firmware, chassis and PCIe devices.
+
+No public capture shows GPUs behind an external PCIe switch on an iDRAC. The model takes the cautious one of the
+possibilities: it lists the HBAs in the server's own slots and nothing behind them, so nobody can use it as the only witness.
+"""
+
+from __future__ import annotations
+
+from harness.lab.idrac import names
+from harness.lab.idrac.controller import Controller, Server
+from harness.lab.idrac.web import Json, Reply, Request, Route, collection, link, not_found, ok
+
+_DEVICES = {"59-0": "PCIe Slot 1", "216-0": "PCIe Slot 3"}
+"""Id (decimal bus and device, as iDRAC numbers them) and slot of each HBA."""
+
+
+def routes(server: Server) -> tuple[Route, ...]:
+    """The pages of this module."""
+    controller = server.controller
+
+    def update_service(_: Request) -> Reply:
+        return ok(
+            {
+                "@odata.id": f"{names.ROOT}/UpdateService",
+                "@odata.type": "#UpdateService.v1_11_3.UpdateService",
+                "FirmwareInventory": link(names.FIRMWARE),
+                "Id": "UpdateService",
+                "Name": "Update Service",
+                "ServiceEnabled": True,
+            }
+        )
+
+    def firmware(_: Request) -> Reply:
+        members = [link(f"{names.FIRMWARE}/{entry}") for entry in _firmware(controller)]
+        return ok(collection(names.FIRMWARE, "SoftwareInventoryCollection", "Software Inventory Collection", members))
+
+    def one_firmware(request: Request) -> Reply:
+        found = _firmware(controller).get(request.names["id"])
+        if found is None:
+            return not_found(request.path)
+        return ok(
+            {
+                "@odata.id": request.path,
+                "@odata.type": "#SoftwareInventory.v1_9_0.SoftwareInventory",
+                "Id": request.names["id"],
+                "Name": found[0],
+                "SoftwareId": request.names["id"].split("-")[1],
+                "Status": {"Health": "OK", "State": "Enabled"},
+                "Updateable": True,
+                "Version": found[1],
+            }
+        )
+
+    def chassis(_: Request) -> Reply:
+        return ok(
+            {
+                "@odata.id": names.CHASSIS,
+                "@odata.type": "#Chassis.v1_23_0.Chassis",
+                "ChassisType": "RackMount",
+                "Id": "System.Embedded.1",
+                "Links": {"ComputerSystems": [link(names.SYSTEM)], "ManagedBy": [link(names.MANAGER)]},
+                "Manufacturer": "Dell Inc.",
+                "Model": controller.identity.model,
+                "Name": "Computer System Chassis",
+                "PCIeDevices": link(f"{names.CHASSIS}/PCIeDevices"),
+                "PowerState": server.status().power,
+                "SKU": controller.identity.service_tag,
+            }
+        )
+
+    def devices(_: Request) -> Reply:
+        path = f"{names.CHASSIS}/PCIeDevices"
+        return ok(collection(path, "PCIeDeviceCollection", "PCIeDeviceCollection", [link(f"{path}/{key}") for key in _DEVICES]))
+
+    def device(request: Request) -> Reply:
+        slot = _DEVICES.get(request.names["id"])
+        if slot is None:
+            return not_found(request.path)
+        return ok(
+            {
+                "@odata.id": request.path,
+                "@odata.type": "#PCIeDevice.v1_11_0.PCIeDevice",
+                "DeviceType": "SingleFunction",
+                "Id": request.names["id"],
+                "Manufacturer": "Model Fabric",
+                "Model": f"Host adapter in {slot}",
+                "Name": "Host adapter",
+                "PCIeInterface": {"LanesInUse": 16, "MaxLanes": 16, "MaxPCIeType": "Gen3", "PCIeType": "Gen3"},
+                "PartNumber": None,
+                "SerialNumber": None,
+            }
+        )
+
+    return (
+        Route("GET", f"{names.ROOT}/UpdateService", update_service),
+        Route("GET", names.FIRMWARE, firmware),
+        Route("GET", f"{names.FIRMWARE}/{{id}}", one_firmware),
+        Route("GET", names.CHASSIS, chassis),
+        Route("GET", f"{names.CHASSIS}/PCIeDevices", devices),
+        Route("GET", f"{names.CHASSIS}/PCIeDevices/{{id}}", device),
+    )
+
+
+def _firmware(controller: Controller) -> dict[str, tuple[str, Json]]:
+    """Ids as ``{Installed|Previous}-{ComponentID}-{Version}__{FQDD}``; 159 is the BIOS, 25227 iDRAC (NVIDIA/libredfish)."""
+    bios, firmware = controller.identity.bios_version, controller.identity.firmware
+    return {
+        f"Installed-159-{bios}__BIOS.Setup.1-1": ("BIOS", bios),
+        "Previous-159-2.19.1__BIOS.Setup.1-1": ("BIOS", "2.19.1"),
+        f"Installed-25227-{firmware}__iDRAC.Embedded.1-1": ("Integrated Dell Remote Access Controller", firmware),
+        f"Installed-28897-{firmware}__USC.Embedded.1:LC.Embedded.1": ("Lifecycle Controller", firmware),
+    }

@@ -1,0 +1,21 @@
+"""The paths of the simulated iDRAC that more than one page names."""
+
+from __future__ import annotations
+
+ROOT = "/redfish/v1"
+SYSTEM = f"{ROOT}/Systems/System.Embedded.1"
+CHASSIS = f"{ROOT}/Chassis/System.Embedded.1"
+MANAGER = f"{ROOT}/Managers/iDRAC.Embedded.1"
+BIOS = f"{SYSTEM}/Bios"
+SETTINGS = f"{BIOS}/Settings"
+CLEAR_PENDING = f"{SETTINGS}/Actions/Oem/DellManager.ClearPending"
+SESSIONS = f"{ROOT}/SessionService/Sessions"
+DELL_JOBS = f"{MANAGER}/Oem/Dell/Jobs"
+OLD_JOBS = f"{MANAGER}/Jobs"
+DMTF_JOBS = f"{ROOT}/JobService/Jobs"
+TASKS = f"{ROOT}/TaskService/Tasks"
+LC_SERVICE = f"{MANAGER}/Oem/Dell/DellLCService"
+JOB_SERVICE = f"{MANAGER}/Oem/Dell/DellJobService"
+LOG = f"{MANAGER}/LogServices/Lclog"
+FIRMWARE = f"{ROOT}/UpdateService/FirmwareInventory"
+ATTRIBUTES = f"{MANAGER}/Oem/Dell/DellAttributes"

@@ -1,0 +1,88 @@
+"""The operating system of the modelled host, as ssh reaches it.
+
+"agent pci ..." ─▶ pcie_host          "agent nvml|telemetry|p2p|resnet50 ..." ─▶ workers
+cat, uname, dmesg, who ─▶ here
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from harness.clock import Clock
+from harness.errors import Timeout, Unreachable
+from harness.lab.model import pcie_host, post, workers
+from harness.lab.model.machine import Machine
+from harness.ports import CommandAnswer, CommandQuestion, OnLine
+
+LATENCY = 0.3
+"""Seconds that ssh takes to run a small command over an open connection: an assumption."""
+
+NOT_FOUND = 127
+"""The shell's exit status for a command it does not know."""
+
+Lines: TypeAlias = Iterable[tuple[float, str]]
+"""Output lines with the seconds since the command started."""
+
+
+class ModelHost:
+    """Commands on the modelled host."""
+
+    def __init__(self, clock: Clock, machine: Machine) -> None:
+        self._clock = clock
+        self._machine = machine
+
+    def ask(self, question: CommandQuestion, on_line: OnLine | None = None) -> CommandAnswer:
+        """Run a command. Raises Unreachable while no operating system answers, Timeout where its output takes too long."""
+        started = self._clock.now()
+        self._clock.sleep(LATENCY)
+        if not self._machine.os_is_up or not self._machine.is_reachable:
+            raise Unreachable(f"{post.HOST_NAME}: connection refused")
+        words = shlex.split(question.key)
+        output = self._output(words)
+        if output is None:
+            now = self._clock.now()
+            return CommandAnswer(NOT_FOUND, "", f"{words[0] if words else ''}: command not found\n", now, now - started)
+        lines: list[str] = []
+        for offset, line in output:
+            if offset > question.timeout:
+                self._clock.sleep(started + question.timeout - self._clock.now())
+                raise Timeout(question.key, question.timeout, lines[-1] if lines else None)
+            self._clock.sleep(started + LATENCY + offset - self._clock.now())
+            lines.append(line)
+            if on_line is not None:
+                on_line(line, self._clock.now())
+        now = self._clock.now()
+        return CommandAnswer(0, "".join(f"{line}\n" for line in lines), "", now, now - started)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _output(self, words: Sequence[str]) -> Lines | None:
+        """What a command prints, or None where the host has no such command."""
+        machine = self._machine
+        match words:
+            case ["agent", "pci", *arguments]:
+                return pcie_host.answer(machine.view(), arguments)
+            case ["agent", worker, *arguments]:
+                return workers.answer(worker, arguments, machine.view())
+            case ["dmesg", *_]:
+                return _at_once(*pcie_host.kernel_log(machine.view()))
+            case _:
+                plain = {
+                    ("cat", "/proc/sys/kernel/random/boot_id"): machine.boot_id,
+                    ("cat", "/proc/cmdline"): pcie_host.command_line(machine.faults),
+                    ("cat", "/proc/uptime"): f"{machine.now - (machine.os_started or 0.0):.2f} 0.00",
+                    ("uname", "-r"): post.KERNEL_RELEASE,
+                    ("hostname",): post.HOST_NAME,
+                    ("id", "-u"): "0",
+                    ("who",): "",
+                    ("true",): "",
+                }
+                answer = plain.get(tuple(words))
+                return None if answer is None else _at_once(*answer.splitlines())
+
+
+def _at_once(*lines: str) -> Lines:
+    return [(0.0, line) for line in lines]
