@@ -295,14 +295,13 @@ class TestLogin:
             one.ask(LOOK)
         assert service.lines == [LOGIN] * LOST_LOGINS
 
-    def test_logins_that_were_never_sent_do_not_count_as_lost(self, serve, sessions, lane, certificates, certificate):
-        service = serve(sessions(), shown=certificates("127.0.0.1", nth=1))
+    def test_logins_that_were_never_sent_do_not_count_as_lost(self, serve, lane):
+        service = serve()
+        service.stop()
         one = lane(service)
         for _ in range(LOST_LOGINS + 1):
-            with pytest.raises(Untrusted):
+            with pytest.raises(Unreachable, match="nothing was sent"):
                 one.ask(LOOK)
-        service.serve_with(certificate)
-        assert one.ask(LOOK).status == 200
 
     def test_the_session_is_ended_on_our_own_host_wherever_the_service_points(self, serve, lane):
         stranger = serve(lambda request: (200, {}, None))
@@ -465,21 +464,23 @@ class TestUnreachable:
         assert 0.25 < time.monotonic() - began < 2
         assert service.lines == [LOGIN, f"GET {SYSTEM}"]
 
-    @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"])
-    def test_the_timeout_of_the_question_holds_when_bytes_drip(self, serve, sessions, lane, start):
+    @pytest.mark.parametrize("every", [0.05, 0.4])
+    @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
+    def test_the_timeout_of_the_question_holds_when_bytes_drip(self, serve, sessions, lane, start, every):
         over = threading.Event()
 
         def drip() -> Iterator[bytes]:
             yield start or b"HTTP/1.1 200 OK\r\nX-Endless: "
-            while not over.wait(0.05):
+            while not over.wait(every):
                 yield b"x"
 
         service = serve(sessions(lambda request: drip()))
         began = time.monotonic()
         with pytest.raises(Unreachable, match="no answer in time"):
-            lane(service).ask(HttpQuestion.observe("GET", SYSTEM, timeout=0.4))
+            lane(service).ask(HttpQuestion.observe("GET", SYSTEM, timeout=0.5))
+        took = time.monotonic() - began
         over.set()
-        assert time.monotonic() - began < 2
+        assert took < 0.75, "a byte does not begin the timeout anew"
 
     def test_an_answer_that_breaks_off_is_unreachable(self, serve, sessions, lane):
         service = serve(sessions(lambda request: iter([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{"])))
