@@ -1,0 +1,79 @@
+"""Ctrl-C and kill -9 in the middle leave a readable record; Ctrl-C also ends the session and prints the hand-over line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness.record.reader import read_record
+
+STUCK = """
+import pytest
+from pathlib import Path
+from harness.clock import WallClock
+
+@pytest.mark.check("bios.stuck")
+def test_this_takes_long(bios):
+    Path("stuck").touch()
+    WallClock().sleep(120)
+"""
+
+
+@pytest.fixture
+def started(tmp_path, clean_environment):
+    """A live run on the model that hangs after the BIOS stage began."""
+    (tmp_path / "test_aaa_stuck.py").write_text(STUCK)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", "run", "--bench", "model-lqd8360", "--live", "--suite", "test_aaa_stuck.py"],
+        cwd=tmp_path,
+        env=clean_environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 120
+    while not (tmp_path / "stuck").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def record_of(folder):
+    (run,) = [path for path in (folder / "reports").iterdir() if not path.is_symlink()]
+    return run, read_record(run / "results.jsonl")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_its_session_and_says_what_was_left(started, tmp_path, how):
+    started.send_signal(how)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 130, out + err
+    assert "Traceback" not in out + err
+    assert "INTERRUPTED" in out
+    assert "left on the machine" in out
+    run, record = record_of(tmp_path)
+    assert record.closed
+    lines = [json.loads(line) for line in (run / "results.jsonl").read_text().splitlines()]
+    assert lines[-1]["kind"] == "end"
+    assert lines[-1]["exit"] == 130
+    assert (run / "junit.xml").is_file()
+
+
+def test_a_killed_run_leaves_a_readable_record(started, tmp_path, bringup):
+    started.send_signal(signal.SIGKILL)
+    started.communicate(timeout=60)
+    run, record = record_of(tmp_path)
+    assert not record.closed
+    assert any(case.check.startswith("bmc.") for case in record.cases)
+    done = bringup("report", run.name, folder=tmp_path)
+    assert done.status == 0, done.err
+    assert "UNFINISHED" in done.out
+    assert (run / "junit.xml").is_file()
+    assert os.path.exists(run / "tape")
