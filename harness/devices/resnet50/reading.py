@@ -1,0 +1,104 @@
+"""Running the worker ``resnet50`` and reading its report.
+
+The worker ``resnet50 [--windows N]`` prints, one JSON object a line (schema 1):
+
+    {"kind":"hello","worker":"resnet50","schema":1,"framework":"tensorflow","precision":"fp16","compiler":"xla","batch":512,
+     "data":"synthetic","driver":"535.183.01","versions":{"tensorflow":"1.15.5",...},"steps":10}
+    {"kind":"gpu","index":0,"rank":0,"address":"0000:3f:00.0","uuid":"GPU-..."}
+    {"kind":"solo","index":0,"rate":1022.8,"hash":"...","loss":7.749,"bad_step":null}
+    {"kind":"progress","stage":"windows","done":1,"of":12}
+    {"kind":"window","number":1,"rate":19812.2,"loss":7.6}                      loss null: not finite
+    {"kind":"rank","rank":0,"index":0,"hash":"...","bad_step":null}
+    {"kind":"allreduce","ranks":20,"elements":1048576,"wrong":0,"wrong_ranks":[]}
+    {"kind":"transport","p2p":18,"shm":2,"net":0}
+    {"kind":"telemetry","index":0,"power":248.2,"temperature":68,"reasons":{"sw_power_cap":0.62}}
+    {"kind":"untried","why":"..."}                                              the part with all GPUs was left out
+    {"kind":"error", ...} and {"kind":"end","lines":N} as everywhere
+
+``framework`` is tensorflow, pytorch or mxnet; ``precision`` fp16, fp32, amp, bf16 or tf32; ``compiler`` xla, inductor or none. A
+window begins and ends with all GPUs in step; warm-up and compilation come before the first. The solo runs are deterministic: like
+GPUs with like software give one and the same hash.
+"""
+
+from __future__ import annotations
+
+from harness.devices.fields import Fields, Lines, normal_address
+from harness.devices.host import Host
+from harness.devices.resnet50.facts import AllReduce, Identity, Rank, RankGpu, Report, Solo, Telemetry, Transport, Window
+from harness.errors import BenchError
+from harness.ports import OnLine
+
+SCHEMA = 1
+
+
+def run_resnet50(host: Host, *, windows: int = 12, timeout: float = 3600.0, on_line: OnLine | None = None) -> Report:
+    """Train on every GPU alone and on all together, and report; it takes minutes, ``on_line`` gets every line as it comes.
+
+    Raises BenchError where the worker lacks what it needs, CommandFailed where it broke, BringupError where its lines cannot
+    be read.
+    """
+    objects = host.agent("resnet50", "--windows", str(windows), timeout=timeout, on_line=on_line)
+    lines = Lines.of("resnet50", objects, SCHEMA)
+    if lines.trouble:
+        raise BenchError(lines.trouble)
+    allreduce, transport = lines.every("allreduce"), lines.every("transport")
+    return Report(
+        identity=_identity(lines.hello),
+        gpus=tuple(_gpu(fields) for fields in lines.every("gpu")),
+        solos=tuple(_solo(fields) for fields in lines.every("solo")),
+        windows=tuple(_window(fields) for fields in lines.every("window")),
+        ranks=tuple(_rank(fields) for fields in lines.every("rank")),
+        allreduce=_allreduce(allreduce[-1]) if allreduce else None,
+        transport=_transport(transport[-1]) if transport else None,
+        telemetry=tuple(_telemetry(fields) for fields in lines.every("telemetry")),
+        untried="; ".join(fields.text("why") for fields in lines.every("untried")),
+    )
+
+
+def _identity(hello: Fields) -> Identity:
+    return Identity(
+        framework=hello.text("framework"),
+        precision=hello.text("precision"),
+        compiler=hello.text("compiler"),
+        batch=hello.integer("batch"),
+        data=hello.text("data", ""),
+        driver=hello.text("driver", ""),
+        versions={str(name): str(version) for name, version in hello.mapping("versions").items()},
+    )
+
+
+def _gpu(fields: Fields) -> RankGpu:
+    address = normal_address(fields.text("address"))
+    return RankGpu(fields.integer("index"), fields.integer("rank"), address, fields.text("uuid", ""))
+
+
+def _solo(fields: Fields) -> Solo:
+    return Solo(
+        index=fields.integer("index"),
+        rate=fields.maybe_number("rate"),
+        hash=fields.text("hash", ""),
+        loss=fields.maybe_number("loss"),
+        bad_step=fields.maybe_integer("bad_step"),
+    )
+
+
+def _window(fields: Fields) -> Window:
+    return Window(fields.integer("number"), fields.number("rate"), fields.maybe_number("loss"))
+
+
+def _rank(fields: Fields) -> Rank:
+    return Rank(fields.integer("rank"), fields.integer("index"), fields.text("hash"), fields.maybe_integer("bad_step"))
+
+
+def _allreduce(fields: Fields) -> AllReduce:
+    wrong = tuple(fields.sequence("wrong_ranks"))
+    return AllReduce(fields.integer("ranks"), fields.integer("elements"), fields.integer("wrong"), wrong)
+
+
+def _transport(fields: Fields) -> Transport:
+    return Transport(fields.integer("p2p", 0), fields.integer("shm", 0), fields.integer("net", 0))
+
+
+def _telemetry(fields: Fields) -> Telemetry:
+    reasons = {str(name): float(share) for name, share in fields.mapping("reasons").items()}
+    return Telemetry(fields.integer("index"), fields.maybe_number("power"), fields.maybe_integer("temperature"), reasons)
