@@ -1,7 +1,192 @@
-"""Faults of the BMC, the BIOS job and the boot, and what looks like one and is none."""
+"""Faults of the BMC, the BIOS job and the boot, and what looks like a fault and is none.
+
+Choices that need a word:
+
+* **A lost answer.** When the answer to the settings PATCH is lost, a client cannot know whether it was taken and must not repeat
+  it; it looks. Taken (``benign.patch-answer-lost``): a job is there, the run goes on, exactly one PATCH is sent. Not taken
+  (``bios.reconcile``): neither values nor job are there, nothing can be reconciled, and the check of that name fails.
+* **No job.** ``bios.job-before-reset`` takes the values, answers 200 without Location, makes no job, and answers a request for
+  one with BIOS008 as if nothing were pending. The values stay pending.
+* **A renamed network card.** ``boot.host-reach`` leaves the operating system alive, its login prompt on the console: the installed
+  system's network configuration is to blame, which is the bench's, not the product's.
+* **Reports against each other.** ``boot.power-after-ac``: AcPwrRcvry reads Last, the system's PowerRestorePolicy says AlwaysOff.
+  Nothing in the lab may cut an unattended machine's power, so the two reports are compared.
+* Faults of the boot stage act only on boots that carry no BIOS job.
+"""
 
 from __future__ import annotations
 
+from harness.errors import Blame
 from harness.lab.fault import Fault
 
-FAULTS: tuple[Fault, ...] = ()
+_RULES = "field rules of the lab: what has gone wrong on benches before"
+
+_BMC = (
+    Fault(
+        "bmc.auth",
+        "The BMC's password is not the one the bench refers to: the one attempt is refused.",
+        "bmc.auth",
+        "IPBlocking.1 of a recorded iDRAC9 6.00 (NVIDIA/libredfish): three wrong passwords block the client",
+        Blame.BENCH,
+    ),
+    Fault(
+        "bmc.tls",
+        "The BMC shows another certificate than the pinned one.",
+        "bmc.tls",
+        "iDRAC makes itself a new certificate after a reset to defaults",
+        Blame.BENCH,
+    ),
+    Fault(
+        "bmc.identity",
+        "Another machine answers at this address: its service tag is MODEL99.",
+        "bmc.identity",
+        "a re-cabled management switch or a reused address",
+        Blame.BENCH,
+    ),
+    Fault(
+        "bmc.continuity",
+        "iDRAC restarts by itself while the BIOS job runs; the job goes on and completes. RAC0182 stands in the log.",
+        "bmc.continuity",
+        "dell/iDRAC-Redfish-Scripting issue 383",
+    ),
+)
+
+_BIOS = (
+    Fault(
+        "bios.preflight-lockdown",
+        "System lockdown mode is on: every change is refused with SYS406.",
+        "bios.preflight-lockdown",
+        "a recorded iDRAC9 7.10 in lockdown (NVIDIA/libredfish, dell_multi_dpu)",
+    ),
+    Fault(
+        "bios.preflight-lc",
+        "Somebody left the host in the Lifecycle Controller (F10): ServerStatus LCUSC, a job would stay New with JCP024.",
+        "bios.preflight-lc",
+        "dell/iDRAC-Redfish-Scripting issue 108",
+    ),
+    Fault(
+        "bios.preflight-pending",
+        "Somebody else's value is pending (ProcX2Apic), without a job.",
+        "bios.preflight-pending",
+        "bmc-toolbox/bmclib pull 467: one pending set, shared by everybody",
+    ),
+    Fault(
+        "bios.preflight-jobs",
+        "Somebody else's RAID configuration job waits for the next reset.",
+        "bios.preflight-jobs",
+        "stackhpc/drac issue 2: BIOS and RAID jobs at one reset end in a loop",
+    ),
+    Fault(
+        "bios.reconcile",
+        "The answer to the settings PATCH is lost, and nothing of it was taken.",
+        "bios.reconcile",
+        "ansible-collections/community.general issue 3826: ambiguous answers to writes",
+    ),
+    Fault(
+        "bios.job-before-reset",
+        "The PATCH is answered 200 without Location: values are pending, no job exists, none can be made.",
+        "bios.job-before-reset",
+        "dell/terraform-provider-redfish issue 231",
+    ),
+    Fault(
+        "bios.job-state",
+        "The job stays Scheduled for ever, from the reset on with PR30.",
+        "bios.job-state",
+        "NVIDIA/libredfish src/dell.rs, comment at get_job_state",
+    ),
+    Fault(
+        "bios.job-result",
+        "The job ends at 100 % as CompletedWithErrors with PR31; one value was not set.",
+        "bios.job-result",
+        "JID_229700026199 of a recorded iDRAC9 7.10 (NVIDIA/libredfish, dell_multi_dpu)",
+    ),
+    Fault(
+        "bios.readback",
+        "The job completes with PR19, and one value (OsWatchdogTimer) is as before.",
+        "bios.readback",
+        "dell/iDRAC-Redfish-Scripting issue 186",
+    ),
+)
+
+_BOOT = (
+    Fault(
+        "boot.new-boot",
+        "A reset is answered 204 and nothing happens.",
+        "boot.new-boot",
+        "redhat-performance/jetlag issue 245",
+    ),
+    Fault(
+        "boot.post-halt",
+        "POST stops at the F1/F2 prompt: ServerStatus HaltedF1/F2Prompt, PST0080 in the log.",
+        "boot.post-halt",
+        "DellLCService schema 7.10 and PST0080 of Dell's EEMI registry 2.9.0",
+    ),
+    Fault(
+        "boot.post-progress",
+        "POST stays in PCIResourceConfigStarted without an end.",
+        "boot.post-progress",
+        _RULES,
+    ),
+    Fault(
+        "boot.loop",
+        "POST runs out of legacy I/O space (UEFI0256) and starts again, for ever.",
+        "boot.loop",
+        "public report of an R740 with BIOS 2.4.7 and Tesla M10 GPUs",
+    ),
+    Fault(
+        "boot.power-after-ac",
+        "The system reports PowerRestorePolicy AlwaysOff although AcPwrRcvry is Last.",
+        "boot.power-after-ac",
+        _RULES,
+    ),
+    Fault(
+        "boot.console",
+        "The console's baud rate is wrong: bytes come, none of them readable.",
+        "boot.console",
+        _RULES,
+        Blame.BENCH,
+    ),
+    Fault(
+        "boot.console.silent",
+        "The console is on another port: not one byte comes.",
+        "boot.console",
+        "SOL and the rear connector of a 14G machine are different devices (ExtSerialConnector)",
+        Blame.BENCH,
+    ),
+    Fault(
+        "boot.host-reach",
+        "A renamed network card: the console shows the login prompt, ssh is dead.",
+        "boot.host-reach",
+        "predictable interface names change with PCI bus numbers",
+        Blame.BENCH,
+    ),
+)
+
+_BENIGN = (
+    Fault(
+        "benign.pr7-events",
+        "The log tells PR7 (new device) of every GPU that was just attached.",
+        None,
+        "PR7 of Dell's EEMI registry 2.9.0",
+    ),
+    Fault(
+        "benign.extra-bios-reset",
+        "The BIOS job resets the host once more than usual.",
+        None,
+        _RULES,
+    ),
+    Fault(
+        "benign.patch-answer-lost",
+        "The answer to the settings PATCH is lost, but everything was taken and the job is there.",
+        None,
+        "ansible-collections/community.general issue 3826: 400 or 403 although applied",
+    ),
+    Fault(
+        "benign.session-slow",
+        "iDRAC answers one request with SWC0700 (not ready, as HTTP 400) and is well afterwards.",
+        None,
+        "quadsproject/badfish issue 129",
+    ),
+)
+
+FAULTS: tuple[Fault, ...] = (*_BMC, *_BIOS, *_BOOT, *_BENIGN)

@@ -73,13 +73,14 @@ def routes(server: Server) -> tuple[Route, ...]:
 
     def reset_bios(_: Request) -> Reply:
         if controller.is_locked_down:
-            return refuse(403, "SYS406")
+            return refuse(400, "SYS406")
         bios.load_defaults()
         controller.log.add("UEFI0157", category="Configuration")
         return done("SYS413")
 
     def show_registry(_: Request) -> Reply:
-        return ok(_REGISTRY | {"SupportedSystems": [_supported(controller)]})
+        entries = _LOCKED_ENTRIES if controller.is_locked_down else _ENTRIES
+        return ok(_REGISTRY | {"RegistryEntries": entries, "SupportedSystems": [_supported(controller)]})
 
     def registries(_: Request) -> Reply:
         path = f"{names.ROOT}/Registries"
@@ -120,7 +121,7 @@ def _take(controller: Controller, body: Json) -> Reply:
         return refuse(400, Complaint("SYS428", ("Attributes",)))
     apply = body.get(APPLY)
     if controller.is_locked_down:
-        return refuse(403, "SYS406")
+        return refuse(400, "SYS406")
     if complaint := _reject_apply_time(apply) or _reject_second(controller, next(iter(wanted), "")):
         return refuse(400, complaint)
     if rejected := controller.bios.reject(wanted):
@@ -206,6 +207,23 @@ def _supported(controller: Controller) -> dict[str, str]:
 
 
 _TAG = registry.Attribute("SystemServiceTag", "./SysInformationRef", "System Service Tag", "", length=7, read_only=True)
+_ENTRIES: dict[str, list[Json]] = {
+    "Attributes": [attribute.entry(100 + order) for order, attribute in enumerate((_TAG, *registry.ATTRIBUTES))],
+    "Dependencies": [dependency.entry() for dependency in registry.DEPENDENCIES],
+    "Menus": [
+        {
+            "DisplayName": path.rsplit("/", 1)[-1].removesuffix("Ref"),
+            "DisplayOrder": 100 + order,
+            "MenuName": path.rsplit("/", 1)[-1],
+            "MenuPath": path.rsplit("/", 1)[0] + "/",
+            "ReadOnly": False,
+        }
+        for order, path in enumerate(dict.fromkeys(attribute.menu for attribute in registry.ATTRIBUTES))
+    ],
+}
+_LOCKED_ENTRIES = _ENTRIES | {"Attributes": [entry | {"ReadOnly": True} for entry in _ENTRIES["Attributes"]]}
+"""Under lockdown nearly everything says ReadOnly: 598 of 687 attributes of a recorded R750 (NVIDIA/libredfish)."""
+
 _REGISTRY: dict[str, Json] = {
     "@odata.context": "/redfish/v1/$metadata#AttributeRegistry.AttributeRegistry",
     "@odata.id": f"{names.BIOS}/BiosRegistry",
@@ -214,19 +232,5 @@ _REGISTRY: dict[str, Json] = {
     "Language": "en",
     "Name": "BIOS Attribute Registry",
     "OwningEntity": "Dell",
-    "RegistryEntries": {
-        "Attributes": [attribute.entry(100 + order) for order, attribute in enumerate((_TAG, *registry.ATTRIBUTES))],
-        "Dependencies": [dependency.entry() for dependency in registry.DEPENDENCIES],
-        "Menus": [
-            {
-                "DisplayName": path.rsplit("/", 1)[-1].removesuffix("Ref"),
-                "DisplayOrder": 100 + order,
-                "MenuName": path.rsplit("/", 1)[-1],
-                "MenuPath": path.rsplit("/", 1)[0] + "/",
-                "ReadOnly": False,
-            }
-            for order, path in enumerate(dict.fromkeys(attribute.menu for attribute in registry.ATTRIBUTES))
-        ],
-    },
     "RegistryVersion": "1.0.0",
 }

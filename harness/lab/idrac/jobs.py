@@ -66,7 +66,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         if body["TargetSettingsURI"] != names.SETTINGS:
             return refuse(400, Complaint("SYS425", (str(body["TargetSettingsURI"]), "TargetSettingsURI")))
         if controller.is_locked_down:
-            return refuse(403, "JCP041")
+            return refuse(400, "JCP041")
         if queue.open(BIOS) is not None:
             return refuse(400, "SYS011")
         if not controller.bios.pending or "bios.job-before-reset" in controller.faults:
@@ -84,7 +84,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         if not job_id.startswith("JID_CLEARALL"):
             return _delete(controller, job_id, refuse(400, Complaint("JCP022", (job_id,))))
         if controller.is_locked_down:
-            return refuse(403, "SYS406")
+            return refuse(400, "SYS406")
         is_forced = job_id == "JID_CLEARALL_FORCE"
         if not is_forced and any(job.state == "Running" for job in queue.jobs):
             return refuse(400, "JCP015")

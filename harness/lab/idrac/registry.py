@@ -89,12 +89,12 @@ class Attribute:
         return entry
 
 
-def _switch(name: str, menu: str, display: str, initial: str, **more: bool) -> Attribute:
-    return Attribute(name, menu, display, initial, _SWITCH, **more)
+def _switch(name: str, menu: str, display: str, initial: str) -> Attribute:
+    return Attribute(name, menu, display, initial, _SWITCH)
 
 
-def _choice(name: str, menu: str, display: str, values: tuple[str, ...], initial: str, **more: bool) -> Attribute:
-    return Attribute(name, menu, display, initial, values, **more)
+def _choice(name: str, menu: str, display: str, values: tuple[str, ...], initial: str, *, is_shown: bool = True) -> Attribute:
+    return Attribute(name, menu, display, initial, values, hidden=not is_shown, exposed=is_shown)
 
 
 def _fact(name: str, menu: str, display: str, initial: str, length: int) -> Attribute:
@@ -160,15 +160,14 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     _switch("PCIRootDeviceUnhide", _DEVICES, "Empty Slot Unhide", "Disabled"),
     _switch("MmioAbove4Gb", _DEVICES, "Memory Mapped I/O above 4GB", "Disabled"),
     _choice("MemoryMappedIOH", _DEVICES, "Memory Mapped I/O Base", ("56TB", "12TB", "512GB"), "56TB"),
-    _choice("MmioLimit", _DEVICES, "Memory Mapped I/O Limit", ("8TB", "1TB"), "8TB", hidden=True, exposed=False),
+    _choice("MmioLimit", _DEVICES, "Memory Mapped I/O Limit", ("8TB", "1TB"), "8TB", is_shown=False),
     _choice(
         "PcieBusCustomization",
         _DEVICES,
         "PCIe Bus Customization",
         ("PcieBusUniform", "PcieBusCustomOpt1", "PcieBusCustomOpt2", "PcieBusCustomOpt3"),
         "PcieBusUniform",
-        hidden=True,
-        exposed=False,
+        is_shown=False,
     ),
     _choice(
         "DellAutoDiscovery",

@@ -12,7 +12,7 @@ import contextlib
 import json
 
 from harness.clock import VirtualClock
-from harness.errors import AuthRefused, Unreachable, Untrusted
+from harness.errors import AuthRefused, BenchError, Unreachable, Untrusted
 from harness.lab.idrac import names
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.model import parts
@@ -20,10 +20,12 @@ from harness.lab.model.console import ModelConsole
 from harness.lab.model.fabric import ModelFabric
 from harness.lab.model.host import ModelHost
 from harness.lab.model.machine import Machine
-from harness.ports import HttpAnswer, HttpQuestion, Json, Lanes, OnLine
+from harness.ports import Effect, HttpAnswer, HttpQuestion, Json, Lanes, OnLine
 
 LATENCY = 0.15
 """Seconds that one request to the BMC takes: an assumption for a controller on a lab network."""
+
+UNAUTHORIZED = 401
 
 _SERVED_PIN = "sha256:" + "c3" * 32
 """The fingerprint that a changed certificate would show."""
@@ -48,7 +50,8 @@ class ModelBmc:
     """A careful client of the simulated iDRAC.
 
     It logs in once, before the first question that needs it; a refused password is one attempt and every later question repeats the
-    refusal without a request. A session that iDRAC has forgotten (it restarted) is opened again once.
+    refusal without a request. A session that iDRAC has forgotten (it restarted) is opened again for a question that only reads;
+    one that changes the machine is not sent a second time.
     """
 
     def __init__(
@@ -62,40 +65,52 @@ class ModelBmc:
         self._token = ""
         self._session = ""
         self._refusal: AuthRefused | None = None
+        self._is_closed = False
 
     def ask(self, question: HttpQuestion, on_line: OnLine | None = None) -> HttpAnswer:
-        """Ask. Raises Untrusted, AuthRefused or Unreachable."""
+        """Ask. Raises Untrusted, AuthRefused, Unreachable, or BenchError where no session is to be had."""
         del on_line
+        if self._is_closed:
+            raise Unreachable(f"{question.key}: this lane was closed")
         if self._shown != self._pin:
             raise Untrusted(f"the BMC shows certificate {self._shown}, the bench pins {self._pin}; nothing was sent")
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
         started = self._clock.now()
-        is_open = question.method == "GET" and question.path.rstrip("/") in ("/redfish", names.ROOT)
-        if not is_open and not self._token:
+        if question.path.rstrip("/") == names.ROOT:
+            return self._send(question, started)
+        if not self._token:
             self._log_in()
         answer = self._send(question, started)
-        if answer.status == 401 and not is_open:
-            self._log_in()
-            answer = self._send(question, started)
+        if answer.status != UNAUTHORIZED:
+            return answer
+        self._token = self._session = ""
+        if question.effect is Effect.ACT:
+            raise AuthRefused(f"{question.key}: the session had ended; the request changes the machine, so it was not sent again")
+        self._log_in()
+        answer = self._send(question, started)
+        if answer.status == UNAUTHORIZED:
+            self._refusal = AuthRefused(f"{question.key}: refused in a new session")
+            raise self._refusal
         return answer
 
     def close(self) -> None:
         """End the session, if there is one and iDRAC still answers."""
+        self._is_closed = True
         if self._session:
             with contextlib.suppress(Unreachable):
                 self._request("DELETE", self._session, None)
         self._token = self._session = ""
 
     def _log_in(self) -> None:
-        if self._refusal is not None:
-            raise self._refusal
-        status, headers, _ = self._request(
-            "POST", names.SESSIONS, {"UserName": parts.BMC_USER, "Password": self._password}, is_login=True
-        )
-        if status in (401, 403):
-            self._refusal = AuthRefused(f"{status} for user {parts.BMC_USER}; one attempt was made")
+        credentials = {"UserName": parts.BMC_USER, "Password": self._password}
+        status, headers, body = self._request("POST", names.SESSIONS, credentials)
+        if status in (UNAUTHORIZED, 403):
+            self._refusal = AuthRefused(f"user {parts.BMC_USER!r} was refused: HTTP {status}; one attempt was made")
             raise self._refusal
         if status != 201:
-            raise Unreachable(f"no session: HTTP {status}")
+            info = body["error"]["@Message.ExtendedInfo"][0]["MessageId"]
+            raise BenchError(f"no session for user {parts.BMC_USER!r}: HTTP {status} ({info})")
         self._token, self._session = headers["x-auth-token"], headers["location"]
 
     def _send(self, question: HttpQuestion, started: float) -> HttpAnswer:
@@ -103,9 +118,9 @@ class ModelBmc:
         now = self._clock.now()
         return HttpAnswer(status, headers, body, now, now - started)
 
-    def _request(self, method: str, path: str, body: Json, *, is_login: bool = False) -> tuple[int, dict[str, str], Json]:
+    def _request(self, method: str, path: str, body: Json) -> tuple[int, dict[str, str], Json]:
         self._clock.sleep(LATENCY)
-        headers = {"X-Auth-Token": self._token} if self._token and not is_login else {}
+        headers = {"X-Auth-Token": self._token} if self._token else {}
         payload = b"" if body is None else json.dumps(body).encode()
         status, sent, answer = self._application.handle(method, path, headers, payload)
         return status, {name.lower(): value for name, value in sent.items()}, json.loads(answer) if answer else None
