@@ -20,7 +20,7 @@ from harness.record.lines import CaseOutcome
 class Mark(IntEnum):
     """What stands in a cell: the gravest of what its cases say."""
 
-    NOTHING = 0
+    NO_CASE = 0
     NOT_APPLICABLE = 1
     PASSED = 2
     MARGINAL = 3
@@ -109,7 +109,7 @@ def _mark(record: Record, case: CaseRecord) -> Mark:
 
 
 def _cell(marks: dict[Mark, list[str]], slot: str) -> Cell:
-    mark = max(marks, default=Mark.NOTHING)
+    mark = max(marks, default=Mark.NO_CASE)
     return Cell(mark, slot, tuple(marks.get(mark, ())))
 
 

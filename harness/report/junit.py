@@ -24,7 +24,7 @@ from harness.record.lines import CaseOutcome
 from harness.record.verdict import PASSED, at_fault
 from harness.report.headline import headline, word
 from harness.report.summary import reason_not_reached
-from harness.report.text import clip_bytes, one_line, printable
+from harness.report.text import clip_bytes, is_inside, one_line, printable
 
 OUTPUT_LIMIT = 64_000
 """Bytes of UTF-8 that one ``system-out`` or one failure text may take."""
@@ -43,7 +43,7 @@ _INFORMATION = "for information: the stage ran on the parts present; a pass here
 def render_junit(record: Record) -> str:
     """The record as JUnit XML, encoded as UTF-8 when written."""
     properties = _properties(record)
-    root = ET.Element("testsuites", name="bringup")
+    root = ET.Element("testsuites", name=headline(record))
     suites = [(stage, _stage_cases(record, stage)) for stage in record.stage_names]
     for name, cases in [*suites, ("bringup", [_verdict_case(record)])]:
         root.append(_suite(name, cases, properties))
@@ -100,7 +100,7 @@ def _verdict_case(record: Record) -> TestCase:
     lines = [headline(record), *record.damage, *(f"hand-over: {text}" for text in record.handovers), *record.notes]
     if shown != PASSED:
         _fail(entry, blame or shown.lower(), "\n".join(lines))
-    entry.stdout = clip_bytes(printable("\n".join(lines)), OUTPUT_LIMIT)
+    entry.stdout = clip_bytes(_disarmed(printable("\n".join(lines))), OUTPUT_LIMIT)
     return entry
 
 
@@ -128,8 +128,8 @@ def _skip(entry: TestCase, label: str, reason: str) -> None:
 
 def _output(case: CaseRecord, measurements: Sequence[MeasurementRecord]) -> str | None:
     """Measurement lines, then attachment markers, each alone on its line. What does not fit is counted; violated limits stay."""
-    markers = [f"[[ATTACHMENT|{one_line(path)}]]" for path in case.attachments]
-    lines = [one_line(str(measurement), _LINE_LIMIT) for measurement in measurements]
+    markers = [f"[[ATTACHMENT|{_disarmed(one_line(path))}]]" for path in case.attachments if is_inside(path)]
+    lines = [_disarmed(one_line(str(measurement), _LINE_LIMIT)) for measurement in measurements]
     shown_markers = _fitting(markers, range(len(markers)), OUTPUT_LIMIT // 2)
     room = OUTPUT_LIMIT - _NOTES_ROOM - sum(_size(marker) for marker in shown_markers)
     failed_first = sorted(range(len(lines)), key=lambda at: measurements[at].outcome != Outcome.FAIL)
@@ -139,6 +139,11 @@ def _output(case: CaseRecord, measurements: Sequence[MeasurementRecord]) -> str 
         if len(some) < len(all_of_them):
             notes.append(f"... {len(all_of_them) - len(some)} more {what} in results.jsonl")
     return "\n".join([*shown, *notes, *shown_markers]) or None
+
+
+def _disarmed(text: str) -> str:
+    """Text that no dashboard takes for a marker: a machine must not be able to have a file of the CI server attached."""
+    return text.replace("[[", "[ [")
 
 
 def _fitting(lines: Sequence[str], order: Iterable[int], room: int) -> list[str]:
@@ -169,6 +174,7 @@ def _make_unique(cases: Iterable[TestCase]) -> None:
 def _properties(record: Record) -> dict[str, str]:
     run = record.run
     facts = {
+        **record.identity,
         "bench": run.bench,
         "platform": run.platform,
         "mode": run.mode,
@@ -178,7 +184,6 @@ def _properties(record: Record) -> dict[str, str]:
         "started": run.started,
         "tape.recorded_at": run.tape.recorded_at if run.tape else "",
         "faults": ", ".join(run.faults),
-        **record.identity,
     }
     return {one_line(name, 100): one_line(value, _MESSAGE_LIMIT) for name, value in facts.items() if value}
 

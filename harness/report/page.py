@@ -16,7 +16,7 @@ from harness.record.entries import CaseRecord, MeasurementRecord, Record
 from harness.report.grid import Mark, build_grid
 from harness.report.headline import headline, word
 from harness.report.summary import StageSummary, failures, not_measured, outside_limits, summarise
-from harness.report.text import clip, printable
+from harness.report.text import clip, is_inside, printable
 
 _TEXT_LIMIT = 100_000
 """Characters of one text on the page; the record has the rest."""
@@ -46,7 +46,7 @@ def render_html(record: Record) -> str:
         outside=outside_limits(record),
         missing=not_measured(record),
         grid=build_grid(record),
-        legend=[mark for mark in Mark if mark is not Mark.NOTHING],
+        legend=[mark for mark in Mark if mark is not Mark.NO_CASE],
         stages=_sections(record),
         parts=_parts(record.measurements),
     )
@@ -54,7 +54,7 @@ def render_html(record: Record) -> str:
 
 def href(path: str) -> str:
     """A link to an attachment, or "" where the path leads out of the run's folder."""
-    return "" if path.startswith("/") or ".." in path.split("/") else f"./{quote(printable(path), safe='/')}"
+    return f"./{quote(printable(path), safe='/')}" if is_inside(path) else ""
 
 
 def _finalize(value: object) -> object:

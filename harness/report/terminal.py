@@ -42,6 +42,7 @@ def render_terminal(record: Record, console: Console, *, page: Path | None = Non
     _print_missing(console, not_measured(record))
     for failure in failures(record):
         _print_failure(console, failure)
+    console.print()
     for text in (*record.notes, *record.handovers):
         _say(console, text)
     if page is not None:
@@ -74,9 +75,9 @@ def _why(stage: StageSummary) -> str:
     if stage.lost:
         said.append(f"lost: {', '.join(stage.lost)}")
     if stage.unreached:
-        said.append(f"{stage.unreached} cases never reached")
+        said.append(f"never reached: {stage.unreached}")
     if stage.information:
-        said.append("for information: ran on the parts present")
+        said.append("for information only")
     return clip("; ".join(text for text in said if text), 300)
 
 
@@ -144,7 +145,7 @@ def _say(console: Console, text: str, *, style: str = "") -> None:
 
 def _indented(console: Console, lines: Iterable[str]) -> None:
     for line in lines:
-        console.print(Padding(_text(console, clip(line, 2000)), (0, 0, 0, 4)))
+        console.print(Padding(_text(console, clip(line, 2000)), (0, 0, 0, 4), expand=False))
 
 
 def _count(count: int, style: str = "") -> Text:

@@ -11,6 +11,7 @@ import re
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
+_BREAK = re.compile(r"[ \t]*\n\s*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
@@ -21,7 +22,7 @@ def printable(text: str) -> str:
 
 def one_line(text: str, limit: int = 2000) -> str:
     """``text`` on one line, at most about ``limit`` characters."""
-    return clip(" ".join(printable(text).split()), limit)
+    return clip(_BREAK.sub(" ", printable(text).strip()).replace("\t", " "), limit)
 
 
 def first_sentence(text: str, limit: int = 200) -> str:
@@ -44,6 +45,11 @@ def clip_bytes(text: str, limit: int) -> str:
         return text
     note = f"\n... (cut: {len(data)} bytes in all, see results.jsonl)"
     return data[: max(0, limit - len(note))].decode("utf-8", "ignore") + note
+
+
+def is_inside(path: str) -> bool:
+    """True for an attachment's path that stays in the run's folder."""
+    return bool(path) and not path.startswith(("/", "\\")) and ".." not in re.split(r"[/\\]", path)
 
 
 def _escape(found: re.Match[str]) -> str:
