@@ -96,10 +96,10 @@ class _Reading:
         """``size`` bytes, or None, noted, where they were not read or answer all ones."""
         piece = self.raw[offset : offset + size]
         if len(piece) < size:
-            self.note(f"{what} at 0x{offset:03x} lies beyond the {len(self.raw)} bytes that were read")
+            self.note(f"{what} at 0x{offset:03x}: beyond the {len(self.raw)} bytes read")
             return None
         if piece == b"\xff" * size:
-            self.note(f"{what} at 0x{offset:03x} reads all ones: the device went away while it was read")
+            self.note(f"{what} at 0x{offset:03x}: all ones, so the device went away while it was read")
             return None
         return piece
 
