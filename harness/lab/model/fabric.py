@@ -18,6 +18,10 @@ BASE = "/liqid/api/v2"
 OWNER = "model-lqd8360"
 """The name that the fabric gives the machine."""
 
+NEIGHBOUR = "model-neighbour"
+NOT_OURS = "jbogB/slot07"
+"""The slot whose part the fabric has given to the neighbour under the fault ``pcie.four-view``."""
+
 
 class ModelFabric:
     """Answers from the fabric's controller."""
@@ -44,18 +48,21 @@ class ModelFabric:
             case "version":
                 return 200, _envelope([{"version": "3.4.0"}])
             case "device/info/gpu":
-                return 200, _envelope([_info(gpu) for gpu in parts.GPUS])
+                return 200, _envelope([_info(gpu, self._owner(gpu)) for gpu in parts.GPUS])
             case "machine":
                 return 200, _envelope([{"mach_id": "0x1", "mach_name": OWNER, "grp_id": "0x1", "comp_name": "pcpu0", "p2p": "on"}])
             case _:
                 return 404, _envelope([], code=1, errors=["no such resource"])
+
+    def _owner(self, gpu: parts.ModelGpu) -> str:
+        return NEIGHBOUR if "pcie.four-view" in self._machine.faults and gpu.slot == NOT_OURS else OWNER
 
 
 def _envelope(data: list[Json], *, code: int = 0, errors: list[str] | None = None) -> Json:
     return {"response": {"code": code, "errors": errors, "data": data}}
 
 
-def _info(gpu: parts.ModelGpu) -> dict[str, Json]:
+def _info(gpu: parts.ModelGpu, owner: str) -> dict[str, Json]:
     return {
         "type": "GpuDeviceInfo",
         "index": gpu.number,
@@ -72,6 +79,6 @@ def _info(gpu: parts.ModelGpu) -> dict[str, Json]:
         "location": {"rack": 1, "shelf": parts.CHASSIS.index(gpu.chassis) + 1, "node": gpu.port},
         "chassis": gpu.chassis.name,
         "slot": gpu.slot,
-        "mach_id": "0x1",
-        "mname": OWNER,
+        "mach_id": "0x1" if owner == OWNER else "0x2",
+        "mname": owner,
     }

@@ -1,0 +1,85 @@
+"""The composable fabric's controller, read only: which part sits in which slot, and which machine it is given to.
+
+    GET /liqid/api/v2/device/info/gpu  ─  {"response": {"code": 0, "errors": null, "data": [...]}}  ─  FabricPart ...
+
+Paths, envelope and field names as public clients of Liqid's REST API use them (Liqid's SDKs, UIC Composastructure).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import DeviceError
+from harness.ports import HttpAsks, HttpQuestion
+
+GPU_INFO = "/liqid/api/v2/device/info/gpu"
+_FREE = ("", "n/a", "-1")
+"""What the controller writes for a part that no machine has."""
+
+
+@dataclass(frozen=True)
+class FabricPart:
+    """One part that the fabric knows.
+
+    ``slot`` is its place by chassis and slot (``jbogB/slot07``), "" where the controller does not tell; ``owner`` the machine it
+    is given to, "" where it is free.
+    """
+
+    slot: str
+    serial: str
+    owner: str = ""
+    model: str = ""
+
+
+class Fabric:
+    """Asks the fabric's controller. Nothing is remembered between calls, and nothing is ever written."""
+
+    def __init__(self, asks: HttpAsks) -> None:
+        self._asks = asks
+
+    def parts(self) -> tuple[FabricPart, ...]:
+        """Every GPU of the fabric, whoever has it, sorted by slot.
+
+        Raises DeviceError where the controller refuses or answers nonsense.
+        """
+        answer = self._asks.ask(HttpQuestion.observe("GET", GPU_INFO))
+        if answer.status != 200:
+            raise DeviceError(f"fabric: GET {GPU_INFO}: HTTP {answer.status}{_errors(answer.body)}")
+        return tuple(sorted((_part(entry) for entry in _data(answer.body)), key=lambda part: (part.slot, part.serial)))
+
+
+def _data(body: object) -> list[Mapping[str, Any]]:
+    """The entries of the envelope; code 0 is good."""
+    response = body.get("response") if isinstance(body, Mapping) else None
+    if not isinstance(response, Mapping) or "code" not in response:
+        raise DeviceError(f"fabric: GET {GPU_INFO}: the answer has no response envelope; is this the fabric's controller?")
+    if response["code"] != 0:
+        raise DeviceError(f"fabric: GET {GPU_INFO}: code {response['code']}{_errors(body)}")
+    data = response.get("data")
+    if not isinstance(data, list) or not all(isinstance(entry, Mapping) for entry in data):
+        raise DeviceError(f"fabric: GET {GPU_INFO}: its data is no list of parts")
+    return data
+
+
+def _errors(body: object) -> str:
+    response = body.get("response") if isinstance(body, Mapping) else None
+    errors = response.get("errors") if isinstance(response, Mapping) else None
+    return f": {'; '.join(map(str, errors))}" if isinstance(errors, list) and errors else ""
+
+
+def _part(entry: Mapping[str, Any]) -> FabricPart:
+    owner = _word(entry, "mname")
+    return FabricPart(
+        slot=_word(entry, "slot"),
+        serial=_word(entry, "serial_num"),
+        owner="" if owner.lower() in _FREE else owner,
+        model=_word(entry, "model"),
+    )
+
+
+def _word(entry: Mapping[str, Any], key: str) -> str:
+    """Some controllers number what others name; a missing field is an empty word."""
+    value = entry.get(key)
+    return "" if value is None else str(value).strip()

@@ -1,0 +1,186 @@
+"""What was found where the chain broke: the evidence, the likely cause, and what to do next.
+
+Evidence is a line of the kernel log where there is one, else the registers of the port. Causes are the ones that public reports of
+many-GPU machines name; they are said to be likely, never certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.devices.pcie import Function, PortType, RootWindow, Snapshot
+from harness.units import number
+
+_WIDE = 0x4
+"""Bit 2 of a memory BAR's register: it has 64 bits."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was seen, what it likely means, what a person does next: one line each."""
+
+    evidence: str
+    cause: str
+    do: str
+
+
+def is_wide(function: Function, index: int) -> bool:
+    """True for a 64-bit BAR: by its register, which also tells of one without a place, else as the kernel knows it."""
+    config = function.config
+    if config is not None and index < len(config.bar_registers):
+        return bool(config.bar_registers[index] & _WIDE)
+    bar = function.bar(index)
+    return bar is not None and bar.is_64bit
+
+
+def link_is_down(bridge: Function) -> bool:
+    """True where a port's link below it is down. What cannot be read is not called down."""
+    express = None if bridge.config is None else bridge.config.express
+    if express is not None and express.type not in (PortType.ROOT_PORT, PortType.DOWNSTREAM):
+        return False
+    registers = None if express is None else express.link
+    if registers is not None:
+        return not registers.active if registers.active is not None else registers.width == 0
+    return bridge.link.current_width == 0
+
+
+def has_no_bus(snapshot: Snapshot, bridge: Function) -> bool:
+    """True where nothing behind a bridge can be numbered."""
+    return bridge.secondary_bus == 0 or any(shortage.bdf == bridge.bdf for shortage in snapshot.log.buses)
+
+
+def link_down(port: Function, *, is_uplink: bool) -> Finding:
+    """The port is there and its link is down."""
+    what = "the cable or the chassis behind it" if is_uplink else "the card in the slot"
+    if _presence(port):
+        return Finding(
+            registers(port),
+            f"something is plugged in and its link does not train: {what}, a retimer, or missing auxiliary power",
+            f"reseat {what}; swap it with a good neighbour and see whether the fault moves with it or stays",
+        )
+    return Finding(
+        registers(port),
+        f"nothing is detected: {what} is missing or has no power",
+        "power the chassis and the fabric first, wait for their links, then cold-start the host"
+        if is_uplink
+        else "check that the card is seated and powered, and that the fabric has attached it",
+    )
+
+
+def came_late(port: Function) -> Finding:
+    """An uplink whose link is up while nothing behind it was ever numbered."""
+    return Finding(
+        f"{registers(port)}, and nothing behind it",
+        "the chassis was powered on after the host had numbered its buses",
+        "keep chassis and fabric powered and cold-start the host: chassis, switch, links, then host",
+    )
+
+
+def no_port(path: str, function: Function | None) -> Finding:
+    """Not even the first port of the path answers."""
+    seen = "its configuration space reads all ones" if function is not None else "there is no such function below the host bridge"
+    return Finding(
+        f"{path}: {seen}",
+        "the slot is switched off or bifurcated in the BIOS setup, the HBA is missing, or its processor is",
+        "check the HBA's slot in the BIOS attributes and in the BMC's inventory, then reseat the HBA",
+    )
+
+
+def no_bus(snapshot: Snapshot, bridge: Function) -> Finding:
+    """The range of bus numbers is used up."""
+    line = next((shortage.line for shortage in snapshot.log.buses if shortage.bdf == bridge.bdf), "")
+    window = next((root for root in snapshot.log.roots if root.root == bridge.root and root.kind == "bus"), None)
+    given = f" ({window.size} numbers, {window.start:02x}-{window.end:02x})" if window is not None else ""
+    return Finding(
+        line or f"{bridge.bdf}: secondary bus {bridge.secondary_bus}, subordinate bus {bridge.subordinate_bus}",
+        f"the bus numbers of {bridge.root}{given} are used up",
+        "move the HBA to a stack with more numbers, attach fewer parts, or take out empty ports and reserves (hpbussize)",
+    )
+
+
+def fell_off(snapshot: Snapshot, function: Function) -> Finding:
+    """It was enumerated and answers no more."""
+    slot = function.bdf.rsplit(".", 1)[0]
+    line = next((xid.line for xid in snapshot.log.xids if xid.address == slot), "")
+    return Finding(
+        line or f"{function.bdf}: configuration space reads all ones",
+        "it answered while the buses were numbered and went away since: power, heat, or a link that dropped",
+        "read the port's error registers and the kernel log around that time, then cold-start the chassis",
+    )
+
+
+def no_answer(port: Function) -> Finding:
+    """The link is up and numbered, and nothing answers."""
+    return Finding(
+        f"{registers(port)}, and nothing answers on bus {port.secondary_bus or 0:02x}",
+        "the link trained but the card does not answer configuration requests: its firmware or its power-up",
+        "power the chassis off and on with the host off; if it stays, move the card to another slot",
+    )
+
+
+def no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
+    """A BAR without an address."""
+    wide = is_wide(function, index)
+    line = next(_lines_about(snapshot, function, index), "")
+    if not line:
+        line = f"{function.bdf}: BAR {index} has no address, and the kernel log has no line about it"
+    window = _largest(snapshot, function.root, wide=wide)
+    space = "64-bit" if wide else "32-bit"
+    if wide and window is None and snapshot.windows:
+        return Finding(
+            line,
+            f"{function.root} has no 64-bit memory window: memory-mapped I/O above 4 GB is off",
+            "set MmioAbove4Gb=Enabled and start the host again",
+        )
+    given = "" if window is None else f" of {number(window.size / 2**20)} MiB"
+    need = "rounding included, the windows below need more" if wide else "each GPU needs 16 MiB, 17 with its ROM"
+    return Finding(
+        line,
+        f"the {space} memory window{given} of {function.root} is used up ({need}), or firmware passed the BAR over",
+        "spread the GPUs over more root ports or attach fewer; kernel options cannot widen the window of a host bridge",
+    )
+
+
+def registers(port: Function) -> str:
+    """A port's own words about its link and slot, as lspci writes them."""
+    express = None if port.config is None else port.config.express
+    if express is None or express.link is None:
+        width = port.link.current_width
+        return f"{port.bdf} link width {'unknown' if width is None else f'x{width}'} (its registers were not read)"
+    link, slot = express.link, express.slot
+    words = [f"{port.bdf} LnkSta gen{link.generation} x{link.width}"]
+    if link.active is not None:
+        words.append(f"DLActive{_sign(link.active)}")
+    if slot is not None:
+        words.append(f"SltSta PresDet{_sign(slot.presence)} DLLSC{_sign(slot.link_changed)}")
+    return " ".join(words)
+
+
+def _presence(port: Function) -> bool:
+    express = None if port.config is None else port.config.express
+    return express is not None and express.slot is not None and express.slot.presence
+
+
+def _lines_about(snapshot: Snapshot, function: Function, index: int) -> Iterator[str]:
+    """Kernel lines about a BAR: on the BAR itself, on a window above it, by the driver."""
+    for shortage in snapshot.log.shortages:
+        if shortage.bdf == function.bdf and shortage.name == f"BAR {index}":
+            yield shortage.line
+    above = {bridge.bdf for bridge in snapshot.chain_up(function)[1:]}
+    wide = is_wide(function, index)
+    for shortage in snapshot.log.shortages:
+        if shortage.bdf in above and shortage.resource.kind == "mem" and shortage.resource.prefetchable == wide:
+            yield shortage.line
+    for invalid in snapshot.log.invalid_bars:
+        if invalid.bdf == function.bdf and invalid.bar == index:
+            yield invalid.line
+
+
+def _largest(snapshot: Snapshot, root: str, *, wide: bool) -> RootWindow | None:
+    windows = [window for window in snapshot.windows if window.root == root and not window.is_io and window.is_32bit != wide]
+    return max(windows, key=lambda window: window.size, default=None)
+
+
+def _sign(value: bool) -> str:
+    return "+" if value else "-"

@@ -1,0 +1,34 @@
+"""Has anything on the way to a part failed since the machine started?"""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.devices.pcie import Snapshot
+from harness.errors import NotMeasured
+from harness.limits import exactly
+from harness.platform import Slot
+from harness.plugin.measuring import Measure
+from harness.procedures.links import errors_unread, fatal_errors, trouble_lines, why_unread
+
+
+@pytest.mark.check("pcie.errors")
+def test_no_hop_reports_a_fatal_error(slot: Slot, pcie: Snapshot, measure: Measure) -> None:
+    """A failure means that a port or the part stored a fatal error (AER), which firmware may have kept from the kernel's log."""
+    found = fatal_errors(pcie, slot)
+    for function, bits in found:
+        measure(f"pcie.fatal-errors.{function.bdf}", f"{bits:#010x}", limit=exactly("0x00000000"), part=slot)
+    unread = errors_unread(pcie, slot)
+    if unread and not found:
+        raise NotMeasured(f"error registers of {', '.join(hop.bdf for hop in unread)}: {why_unread(pcie, unread)}")
+    measure("pcie.fatal-errors", len(found), limit=exactly(0), part=slot)
+
+
+@pytest.mark.check("pcie.kernel-log")
+def test_the_kernel_reports_no_failure_on_the_way(slot: Slot, pcie: Snapshot, measure: Measure) -> None:
+    """A failure means that a link dropped, a port was contained or a device did not come back, even if it works now."""
+    lines = trouble_lines(pcie, slot)
+    if not lines and any(unread.what.startswith("the kernel log") for unread in pcie.unread):
+        raise NotMeasured(why_unread(pcie))
+    measure("pcie.trouble-lines", len(lines), limit=exactly(0), part=slot)
+    assert not lines, "the kernel log says:\n" + "\n".join(f"  {line}" for line in lines)
