@@ -43,6 +43,7 @@ def serve(application: IdracApplication, host: str = "127.0.0.1", port: int = 0)
     with tempfile.TemporaryDirectory(prefix="bringup-lab-") as folder:
         certificate = make_certificate(Path(folder), host)
         server = HTTPServer((host, port), gateway=_gateway(application), minthreads=4, server_name="model-idrac")
+        server.expiration_interval = 0.05  # seconds; stopping takes as long
         server.ssl_adapter = BuiltinSSLAdapter(str(certificate.pem), str(certificate.key))
         server.prepare()
         thread = threading.Thread(target=server.serve, name="model-idrac", daemon=True)

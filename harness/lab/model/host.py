@@ -46,7 +46,7 @@ class ModelHost:
             return CommandAnswer(NOT_FOUND, "", f"{words[0] if words else ''}: command not found\n", now, now - started)
         lines: list[str] = []
         for offset, line in output:
-            if offset > question.timeout:
+            if LATENCY + offset > question.timeout:
                 self._clock.sleep(started + question.timeout - self._clock.now())
                 raise Timeout(question.key, question.timeout, lines[-1] if lines else None)
             self._clock.sleep(started + LATENCY + offset - self._clock.now())

@@ -11,7 +11,6 @@ the boot stage touch only boots that carry no BIOS job, so that the BIOS stage b
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 
 from harness.clock import Clock
@@ -30,7 +29,6 @@ FOREIGN_TAG = "MODEL99"
 BEFORE = 3 * 86400.0
 """Seconds that the machine has been running when the clock starts."""
 
-_NAMESPACE = uuid.UUID("0d5a5c57-2f9d-4f0c-8f64-5b1f9a9d9a10")
 _RESETS = {
     "On": "RAC0701",
     "ForceOff": "RAC0704",
@@ -107,7 +105,7 @@ class Machine:
     @property
     def boot_id(self) -> str:
         """The kernel's random id of this boot; the same in every run of the model."""
-        return str(uuid.uuid5(_NAMESPACE, f"boot {self.boots}"))
+        return parts.boot_id(self.boots)
 
     # -- power ---------------------------------------------------------------------------------------------------------------
 

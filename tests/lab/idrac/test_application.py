@@ -12,9 +12,7 @@ from harness.lab.idrac import names
 def links(body: Any) -> Iterator[str]:
     if isinstance(body, dict):
         for key, value in body.items():
-            if key == "@odata.id":
-                yield value
-            elif isinstance(value, str) and key.endswith("nextLink"):
+            if key == "@odata.id" or (isinstance(value, str) and key.endswith("nextLink")):
                 yield value
             else:
                 yield from links(value)
