@@ -1,0 +1,46 @@
+"""Apply a plan, step by step. Every step may stop it; a stop takes away what was staged.
+
+stage ──▶ adopt ──▶ await_schedule ──▶ restart ──▶ follow ──▶ read_back
+  │         │             │               │          │            │
+  └─────────┴─────────────┴── Stop ───────┴──────────┴────────────┴──▶ withdraw what is ours
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from harness.devices.idrac import Idrac
+from harness.errors import BringupError, TapeError
+from harness.platform import Boot
+from harness.procedures.bios.attempt import Attempt
+from harness.procedures.bios.follow import await_schedule, follow, restart
+from harness.procedures.bios.read_back import read_back
+from harness.procedures.bios.stage import adopt, stage
+from harness.procedures.bios.story import BEFORE_RESET, RESULT, BiosStory
+from harness.procedures.bios.withdraw import withdraw
+from harness.procedures.handover import Handover
+from harness.procedures.stop import Stop
+
+STEPS: tuple[Callable[[Attempt], Stop | None], ...] = (stage, adopt, await_schedule, restart, follow, read_back)
+
+
+def apply(idrac: Idrac, story: BiosStory, limits: Boot, handover: Handover, tag: str) -> BiosStory:
+    """Go through the steps and return the story. Raises nothing but TapeError: what a step raises becomes its stop."""
+    attempt = Attempt(idrac, story, limits, handover, tag)
+    for step in STEPS:
+        stop = _guarded(step, attempt)
+        if stop is not None:
+            attempt.tell(stop=stop)
+            withdraw(attempt)
+            break
+    return replace(attempt.story, losses=attempt.endurance.losses)
+
+
+def _guarded(step: Callable[[Attempt], Stop | None], attempt: Attempt) -> Stop | None:
+    try:
+        return step(attempt)
+    except TapeError:
+        raise
+    except BringupError as error:
+        return Stop(RESULT if attempt.story.reset else BEFORE_RESET, str(error), error.blame)

@@ -1,0 +1,54 @@
+"""One attempt at applying a plan: what its steps share. The steps are in stage, follow, read_back and withdraw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from harness.devices.idrac import Idrac
+from harness.devices.jobs import Job
+from harness.platform import Boot
+from harness.procedures.bios.story import BiosStory
+from harness.procedures.endurance import Endurance
+from harness.procedures.handover import Handover
+
+KEY = "bios"
+"""The key under which the hand-over knows what this stage leaves."""
+
+
+@dataclass
+class Attempt:
+    """``story`` grows from step to step; ``tag`` is the only machine that may be written to."""
+
+    idrac: Idrac
+    story: BiosStory
+    limits: Boot
+    handover: Handover
+    tag: str
+    endurance: Endurance = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.endurance = Endurance(self.idrac.clock)
+
+    def tell(self, **facts: object) -> None:
+        """Put facts into the story, by field name."""
+        self.story = replace(self.story, **facts)  # type: ignore[arg-type]
+
+    def look_at_job(self) -> Job | None:
+        """The job now, kept in the story's history where it changed; None while nobody answers or no view knows it."""
+        job = self.endurance.ask(lambda: self.idrac.job(self.story.job_id))
+        if job is not None:
+            self.note(job)
+        return job
+
+    def note(self, job: Job) -> None:
+        """Keep the job where it changed: each entry has the time of its first sight."""
+        last = self.story.job
+        if last is None or replace(last, at=job.at) != job:
+            self.tell(history=(*self.story.history, job))
+
+    def leave(self, state: str) -> None:
+        """Say in the hand-over what stands on the machine from here on, and how to undo it."""
+        places = self.idrac.places
+        job = f"DELETE {places.jobs}/{self.story.job_id}, then " if self.story.job_id else ""
+        values = ", ".join(str(change) for change in self.story.plan.changes)
+        self.handover.leave(KEY, f"BIOS values {values}: {state}", f"{job}POST {places.clear_pending}")

@@ -1,0 +1,151 @@
+"""Follow the job: seen Scheduled, then one restart, then its end. Restarts of the host and of the iDRAC are lived through.
+
+await_schedule ──▶ restart ──▶ follow ─┬─ succeeded, by id and in both views
+                                       ├─ failed, cancelled
+                                       ├─ vanished from every view
+                                       └─ the host never restarted
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.devices.jobs import CANCELLED, LC_IN_USE, NEVER_BEGAN, Job, Phase
+from harness.errors import Blame, Timeout
+from harness.procedures.bios.attempt import Attempt
+from harness.procedures.bios.preflight import JOBS, UNDERWAY
+from harness.procedures.bios.story import BEFORE_RESET, RESULT, STATE
+from harness.procedures.power import Wanted, obstacle, send_reset
+from harness.procedures.stop import Stop
+
+SCHEDULING = 180.0
+"""Seconds from the PATCH until the job says Scheduled; recorded ones took under a minute."""
+
+RESTARTING = 300.0
+"""Seconds from the reset until something shows that the host restarts."""
+
+LEAST = 1200.0
+"""The least time a job is given after the reset. Recorded ones ran 4 min 20 s and 6 min 47 s (NVIDIA/libredfish tests/mockups),
+POST not included; Dell's Ansible modules give theirs 1200 s."""
+
+VANISHED = 60.0
+"""Seconds after which a job that no view knows any more is gone. Right after creation one may be 404 for a moment
+(openstack/sushy, oem/dell/asynchronous.py)."""
+
+_ENDS = (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
+
+
+def await_schedule(attempt: Attempt) -> Stop | None:
+    """The job must be seen Scheduled before anything is restarted."""
+    job_id = attempt.story.job_id
+    attempt.leave(f"{job_id} is to apply them")
+    try:
+        job = attempt.idrac.clock.until(
+            attempt.look_at_job,
+            lambda job: job is not None and job.phase is not Phase.WAITING,
+            what=f"{job_id} to be scheduled",
+            every=5,
+            within=SCHEDULING,
+        )
+    except Timeout as timeout:
+        return _never_scheduled(attempt, timeout.seconds)
+    return _failure(attempt, job) if job is None or job.phase in (Phase.FAILED, Phase.CANCELLED) else None
+
+
+def restart(attempt: Attempt) -> Stop | None:
+    """Restart the host once. A job that is further than Scheduled got its restart from somebody else: then none is sent."""
+    job = attempt.story.job
+    if job is not None and job.phase is not Phase.SCHEDULED:
+        return None
+    if against := obstacle(attempt.idrac.jobs(), own=attempt.story.job_id):
+        return Stop(JOBS, f"{against}; nothing was restarted", Blame.BENCH)
+    attempt.leave(f"{attempt.story.job_id} Scheduled: applies at the next reboot by anyone")
+    attempt.tell(reset=send_reset(attempt.idrac, Wanted.RESTART, expected_tag=attempt.tag))
+    return None
+
+
+def follow(attempt: Attempt) -> Stop | None:
+    """Wait for the job's end. 100 % is no end, and Completed only with a good message id in both views."""
+    within = max(LEAST, attempt.limits.within)
+    watch = _Watch(attempt)
+    what = f"{attempt.story.job_id} to complete"
+    try:
+        job = attempt.idrac.clock.until(watch.look, watch.is_over, what=what, every=15, within=within)
+    except Timeout:
+        began = attempt.story.seconds_to(Phase.RUNNING) is not None
+        return Stop(RESULT if began else STATE, f"{attempt.story.job} did not end within {within:g} s")
+    if job is None or job.phase not in _ENDS:
+        return watch.loss(job)
+    both = attempt.endurance.ask(lambda: attempt.idrac.job(attempt.story.job_id, both=True))
+    if both is not None:
+        attempt.note(both)
+        job = both
+    return None if job.phase is Phase.SUCCEEDED else _failure(attempt, job)
+
+
+@dataclass
+class _Watch:
+    """Looks at the job, and beside it whether the host restarts at all."""
+
+    attempt: Attempt
+    unseen_since: float | None = None
+
+    def look(self) -> Job | None:
+        attempt = self.attempt
+        job = attempt.look_at_job()
+        now = attempt.idrac.clock.now()
+        is_lost = attempt.endurance.is_lost
+        if job is not None or is_lost:
+            self.unseen_since = None
+        elif self.unseen_since is None:
+            self.unseen_since = now
+        if attempt.story.restarted_at is None and not is_lost:
+            lc = attempt.endurance.ask(attempt.idrac.lc_status)
+            if lc is not None and (lc.server in UNDERWAY or lc.server == "PoweredOff"):
+                attempt.tell(restarted_at=lc.at)
+        return job
+
+    def is_over(self, job: Job | None) -> bool:
+        if job is not None and job.phase in _ENDS:
+            return True
+        return self._has_vanished() or self._was_never_restarted()
+
+    def loss(self, job: Job | None) -> Stop:
+        if self._has_vanished():
+            return Stop(RESULT, f"{self.attempt.story.job_id} vanished from every view before it said how it ended")
+        reset = self.attempt.story.reset
+        return Stop(
+            STATE,
+            f"{job}: {reset.kind if reset else 'a reset'} was accepted, but the host did not restart within {RESTARTING:g} s",
+        )
+
+    def _has_vanished(self) -> bool:
+        return self.unseen_since is not None and self.attempt.idrac.clock.now() - self.unseen_since >= VANISHED
+
+    def _was_never_restarted(self) -> bool:
+        story = self.attempt.story
+        if story.reset is None or story.restarted_at is not None or story.seconds_to(Phase.RUNNING) is not None:
+            return False
+        return not self.attempt.endurance.is_lost and self.attempt.idrac.clock.now() - story.reset.at >= RESTARTING
+
+
+def _never_scheduled(attempt: Attempt, seconds: float) -> Stop:
+    job = attempt.story.job
+    if job is None:
+        return Stop(BEFORE_RESET, f"{attempt.story.job_id} was named and never seen in the queue; nothing was restarted")
+    if job.message_id in LC_IN_USE:
+        return Stop(STATE, f"{job}: somebody uses the Lifecycle Controller; nothing was restarted", Blame.BENCH)
+    return Stop(STATE, f"{job} was not scheduled within {seconds:g} s; nothing was restarted")
+
+
+def _failure(attempt: Attempt, job: Job | None) -> Stop:
+    """A job that never began fails its state, one that ran its result; one that was taken away is the bench's."""
+    if job is None:
+        return Stop(STATE, f"{attempt.story.job_id} was never seen")
+    if job.phase is Phase.CANCELLED or job.message_id in CANCELLED:
+        return Stop(STATE, f"{job}: somebody took it away", Blame.BENCH)
+    began = attempt.story.seconds_to(Phase.RUNNING) is not None
+    if job.message_id in NEVER_BEGAN or not began:
+        return Stop(STATE, f"{job}: it was never run, whatever its state says: {job.message}")
+    dmtf = f", {job.dmtf_state} {job.dmtf_status} in the JobService".replace("  ", " ") if job.dmtf_state else ""
+    return Stop(RESULT, f"{job}{dmtf}: it did not succeed: {job.message}")

@@ -1,0 +1,108 @@
+"""Before anything is written: is the machine free, unlocked and nobody else's? Facts first, then pure judgement.
+
+lockdown ──▶ Lifecycle Controller and host ──▶ pending values ──▶ jobs
+(only matters to a write)                      (matter to any restart)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.devices.idrac import BiosState, Idrac, LcStatus, System
+from harness.devices.jobs import LC_IN_USE, Job
+from harness.errors import Blame, Timeout
+from harness.limits import Value
+from harness.procedures.stop import Stop
+
+LOCKDOWN, LC, PENDING, JOBS = "bios.preflight-lockdown", "bios.preflight-lc", "bios.preflight-pending", "bios.preflight-jobs"
+
+LOCKED = "Enabled"
+"""Lockdown.1.SystemLockdown of a machine that refuses every change (a recorded iDRAC9 7.10, NVIDIA/libredfish)."""
+
+ATTENDED = frozenset({"LCUSC", "EnteredF2Setup", "EnteredF11BootManager"})
+"""ServerStatus values of a host at which somebody stands: Lifecycle Controller (F10), setup (F2), boot menu (F11)."""
+
+UNDERWAY = frozenset({"InPOST", "CollectingSystemInventory", "AutomatedTaskExecution"})
+"""ServerStatus values that pass by themselves."""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """How the machine stands before the run touches it. ``pending`` are staged BIOS values, ``jobs`` the active jobs."""
+
+    system: System
+    lockdown: str
+    lc: LcStatus
+    pending: Mapping[str, Value | None]
+    jobs: tuple[Job, ...]
+    occupants: str = ""
+
+
+def survey(idrac: Idrac, state: BiosState, *, patience: float, occupants: str = "") -> Preflight:
+    """Read how the machine stands, letting a POST that is under way end within ``patience`` seconds."""
+    lc = settle(idrac, patience)
+    active = tuple(job for job in idrac.jobs() if job.is_active)
+    return Preflight(idrac.system(), idrac.lockdown(), lc, state.pending, active, occupants)
+
+
+def settle(idrac: Idrac, patience: float) -> LcStatus:
+    """The status once the host is through with POST, or the last one seen."""
+    try:
+        return idrac.clock.until(
+            idrac.lc_status,
+            lambda seen: seen.server not in UNDERWAY,
+            what="the host to be through with POST",
+            every=15,
+            within=patience,
+        )
+    except Timeout as timeout:
+        if isinstance(timeout.last, LcStatus):
+            return timeout.last
+        raise
+
+
+def judge(found: Preflight, wanted: Mapping[str, Value], *, writes: bool) -> tuple[Stop, ...]:
+    """What stands against going on, the first one first. ``wanted`` is what we would stage ourselves.
+
+    All of it is the bench's blame: the machine is not free, which says nothing about it.
+    """
+    return tuple(_against_writing(found)) * writes + tuple(_of_others(found, wanted))
+
+
+def _against_writing(found: Preflight) -> Iterator[Stop]:
+    if found.lockdown == LOCKED:
+        yield _bench(LOCKDOWN, "system lockdown mode is on, so nothing can be set; turn Lockdown.1.SystemLockdown off in iDRAC")
+    if found.lc.server in ATTENDED:
+        yield _bench(
+            LC, f"the host is in {found.lc.server}: a job would stay New ({', '.join(sorted(LC_IN_USE))}) until somebody leaves it"
+        )
+    elif found.lc.server in UNDERWAY:
+        yield _bench(LC, f"the host stays in {found.lc.server}; let it finish, or look at its screen")
+    elif found.lc.lc not in ("Ready", ""):
+        yield _bench(LC, f"the Lifecycle Controller is {found.lc.lc}, not Ready, so it takes no job")
+    if found.occupants:
+        yield _bench(LC, f"the machine is in use: {found.occupants}; nothing is changed while it is")
+
+
+def _of_others(found: Preflight, wanted: Mapping[str, Value]) -> Iterator[Stop]:
+    bios_job = next((job for job in found.jobs if job.is_bios), None)
+    if foreign := foreign_values(found.pending, wanted):
+        listed = ", ".join(f"{name}={value}" for name, value in sorted(foreign.items()))
+        if bios_job is None:
+            yield _bench(
+                PENDING,
+                f"somebody else has staged {listed}: a job of ours would apply it too; let them apply it, or use ClearPending",
+            )
+    if found.jobs:
+        listed = "; ".join(str(job) for job in found.jobs)
+        yield _bench(JOBS, f"the queue holds what is not ours: {listed}; wait for it, or delete it if nobody wants it")
+
+
+def foreign_values(pending: Mapping[str, Value | None], own: Mapping[str, Value]) -> dict[str, Value | None]:
+    """The pending values that are not exactly what we want ourselves."""
+    return {name: value for name, value in pending.items() if name not in own or own[name] != value}
+
+
+def _bench(check: str, text: str) -> Stop:
+    return Stop(check, text, Blame.BENCH)

@@ -1,0 +1,85 @@
+"""What came of bringing the BIOS settings up: facts for the checks of the bios stage to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.devices.idrac import BiosState
+from harness.devices.jobs import Job, Phase
+from harness.limits import Value
+from harness.procedures.bios.plan import Plan
+from harness.procedures.bios.preflight import JOBS, LC, LOCKDOWN, PENDING, Preflight
+from harness.procedures.endurance import Loss
+from harness.procedures.power import ResetSent
+from harness.procedures.stop import Stop, pass_or_raise
+
+RECONCILE, BEFORE_RESET, STATE, RESULT = "bios.reconcile", "bios.job-before-reset", "bios.job-state", "bios.job-result"
+READBACK, ATTRIBUTES, VERSION = "bios.readback", "bios.attributes", "bios.version"
+
+ORDER = (LOCKDOWN, LC, PENDING, JOBS, RECONCILE, BEFORE_RESET, STATE, RESULT, READBACK, ATTRIBUTES, VERSION)
+"""The checks of the stage in the order in which a run reaches them."""
+
+
+@dataclass(frozen=True)
+class BiosStory:
+    """One attempt, or one look where nothing was to be written.
+
+    ``patches`` counts PATCH requests sent (0 or 1). ``lost_answer`` says how the answer to it was lost, where it was; then
+    ``job_id`` was found by looking. ``history`` has the job each time it changed, ``restarted_at`` when the host was first seen
+    restarting. ``after`` and ``jobs_after`` were read at the end, ``losses`` are the times at which the BMC did not answer.
+    """
+
+    before: BiosState
+    preflight: Preflight
+    plan: Plan
+    is_consented: bool
+    stop: Stop | None = None
+    patches: int = 0
+    lost_answer: str = ""
+    job_id: str = ""
+    history: tuple[Job, ...] = ()
+    reset: ResetSent | None = None
+    restarted_at: float | None = None
+    after: BiosState | None = None
+    jobs_after: tuple[Job, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def stopped(self) -> str:
+        """Why it stopped, empty where it did not."""
+        return self.stop.text if self.stop is not None else ""
+
+    @property
+    def stopped_by(self) -> str:
+        """The check that has to fail for it, empty where it did not stop."""
+        return self.stop.check if self.stop is not None else ""
+
+    @property
+    def version(self) -> str:
+        """The BIOS version."""
+        return self.preflight.system.bios_version
+
+    @property
+    def values(self) -> Mapping[str, Value | None]:
+        """The attributes as they are now, as far as this story knows."""
+        return (self.after or self.before).attributes
+
+    @property
+    def job(self) -> Job | None:
+        """The job as it was seen last."""
+        return self.history[-1] if self.history else None
+
+    def reached(self, check: str) -> None:
+        """Raise what ``check`` has to raise: the stop's error, or Blocked behind it. Passes before it."""
+        pass_or_raise(self.stop, ORDER, check)
+
+    def seconds_to(self, phase: Phase) -> float | None:
+        """Seconds from the first sight of the job to its first sight in ``phase``; None where it was never seen there."""
+        first = next((job.at for job in self.history if job.phase is phase), None)
+        return None if first is None else first - self.history[0].at
+
+    def seconds_at_work(self) -> float | None:
+        """Seconds from the first sight of the running job to its end; None where either was not seen."""
+        running, ended = self.seconds_to(Phase.RUNNING), self.seconds_to(Phase.SUCCEEDED)
+        return None if running is None or ended is None else ended - running

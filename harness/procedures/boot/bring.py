@@ -1,0 +1,194 @@
+"""Restart the machine once and watch it come back; without consent, or with somebody in the way, only look."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from harness.consent import Consent
+from harness.devices.console import Console
+from harness.devices.host import Host
+from harness.devices.idrac import Idrac, LogEntry, Screenshot
+from harness.errors import BenchError, Blame, BringupError, TapeError, Timeout
+from harness.platform import Platform
+from harness.procedures.bios.preflight import ATTENDED, settle
+from harness.procedures.boot.post import sight
+from harness.procedures.boot.story import HALT, LOOP, REACH, BootStory
+from harness.procedures.boot.watch import Watch
+from harness.procedures.handover import Handover
+from harness.procedures.power import Wanted, obstacle, occupants, send_reset
+from harness.procedures.stop import Stop
+
+KEY = "boot"
+"""The key under which the hand-over knows what this stage leaves."""
+
+LOADING = 300.0
+"""Seconds that an operating system which is being loaded is waited for before it is restarted."""
+
+RUNG = "power the expansion chassis down or detach the GPUs, then power the host on: it boots bare, and BIOS jobs run again"
+"""The next rung of the rescue ladder. The fabric is only read here, so hands are needed for it."""
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What the steps of one boot share."""
+
+    idrac: Idrac
+    host: Host | None
+    console: Console | None
+    platform: Platform
+    handover: Handover
+    tag: str
+
+
+def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order every caller has them
+    idrac: Idrac,
+    host: Host | None,
+    console: Console | None,
+    platform: Platform,
+    consent: Consent,
+    handover: Handover,
+    *,
+    expected_tag: str,
+    since: LogEntry | None = None,
+) -> BootStory:
+    """With consent restart the host once and watch it; else look where it is.
+
+    ``since`` is the log's newest entry at the start of the run. Raises BenchError where another machine answers, BenchError and
+    DeviceError where the first reads fail; after that it stops instead. Nothing is restarted while a job runs or waits, while
+    somebody stands at the machine or uses it.
+    """
+    scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag)
+    scene.idrac.insist_on(expected_tag)
+    story = BootStory(consent.apply, has_host=host is not None)
+    if consent.apply:
+        story = replace(story, refusal=_refusal(scene))
+    story = replace(story, previous_boot_id=_boot_id(host))
+    story = _restart(scene, story) if consent.apply and not story.refusal else _look(scene, story, since)
+    return _afterwards(scene.idrac, story)
+
+
+def _refusal(scene: _Scene) -> str:
+    """Why the machine must not be restarted now, or nothing. A boot that is under way is let come to its end first."""
+    lc = settle(scene.idrac, scene.platform.boot.no_progress)
+    if lc.server in ATTENDED:
+        return f"somebody left the host in {lc.server}"
+    _let_load(scene.idrac)
+    return obstacle(scene.idrac.jobs()) or occupants(scene.host)
+
+
+def _let_load(idrac: Idrac) -> None:
+    """An operating system that is just being loaded is let come up: cutting it off is unkind to its disks."""
+    with suppress(Timeout):
+        idrac.clock.until(
+            lambda: idrac.system().boot_progress,
+            lambda progress: progress != "OSBootStarted",
+            what="the operating system to come up",
+            every=10,
+            within=LOADING,
+        )
+
+
+def _restart(scene: _Scene, story: BootStory) -> BootStory:
+    idrac, handover = scene.idrac, scene.handover
+    mark = idrac.lc_mark()
+    if scene.console is not None:
+        with suppress(BenchError):
+            scene.console.drain()
+    handover.leave(KEY, "a restart was asked for and the host was not seen to come back", "look at its console, power it on")
+    reset = send_reset(idrac, Wanted.RESTART, expected_tag=scene.tag)
+    watch = Watch(idrac, scene.host, scene.console, scene.platform.boot, reset, mark.number if mark else 0, story.previous_boot_id)
+    stop = watch.run()
+    story = replace(
+        story,
+        reset=reset,
+        began_at=watch.began_at,
+        through_at=watch.through_at,
+        reached_at=watch.reached_at,
+        boot_id=watch.boot_id,
+        host_error=watch.host_error,
+        sights=tuple(watch.sights),
+        events=watch.events,
+        console=None if scene.console is None else watch.transcript,
+        console_error=watch.console_error,
+        stop=stop,
+        losses=watch.endurance.losses,
+    )
+    if stop is None:
+        handover.clear(KEY)
+        return story
+    story = replace(story, screenshot=_screenshot(idrac))
+    if stop.check == LOOP:
+        return _rescue(scene, story, stop)
+    handover.leave(KEY, f"after a restart: {stop.text}", "look at the host's console, then power-cycle it")
+    return story
+
+
+def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
+    """Evidence is saved by now; a machine that restarts for ever is switched off. Anything further needs hands, and says so."""
+    idrac = scene.idrac
+    try:
+        send_reset(idrac, Wanted.OFF, expected_tag=scene.tag)
+        idrac.clock.until(
+            lambda: idrac.system().power_state, lambda power: power == "Off", what="the host to be off", every=5, within=60
+        )
+        rescue = f"the host was switched off (ForceOff); hands are needed: {RUNG}"
+    except TapeError:
+        raise
+    except BringupError as error:
+        rescue = f"the host could not be switched off ({error}); hands are needed: {RUNG}"
+    scene.handover.leave(KEY, f"the host restarted for ever; {rescue}", "ComputerSystem.Reset On")
+    return replace(story, rescue=rescue, stop=replace(stop, text=f"{stop.text}\nrescue: {rescue}"))
+
+
+def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:
+    """Where the machine is, without touching it."""
+    idrac, host = scene.idrac, scene.host
+    now = sight(idrac.lc_status(), idrac.system())
+    story = replace(story, sights=(now,), events=idrac.lc_log(since.number) if since is not None else ())
+    if now.is_halted:
+        stop = Stop(HALT, f"POST stopped and waits for a key: {now}")
+        return replace(story, stop=stop, screenshot=_screenshot(idrac))
+    if host is None:
+        return story
+    try:
+        return replace(story, boot_id=host.boot_id(), reached_at=idrac.clock.now())
+    except TapeError:
+        raise
+    except BringupError as error:
+        stop = Stop(REACH, f"the host does not answer; it is {now}: {error}", Blame.BENCH)
+        return replace(story, host_error=str(error), stop=stop)
+
+
+def _afterwards(idrac: Idrac, story: BootStory) -> BootStory:
+    """How it stands at the end, as far as it can be read."""
+    try:
+        recovery = idrac.bios().attributes.get("AcPwrRcvry")
+        return replace(story, system=idrac.system(), ac_recovery=recovery if isinstance(recovery, str) else "")
+    except TapeError:
+        raise
+    except BringupError:
+        return story
+
+
+def _boot_id(host: Host | None) -> str:
+    """The host's boot id before anything, empty where it does not answer: a machine may well be off."""
+    if host is None:
+        return ""
+    try:
+        return host.boot_id()
+    except TapeError:
+        raise
+    except BringupError:
+        return ""
+
+
+def _screenshot(idrac: Idrac) -> Screenshot | None:
+    """Evidence if it can be had; without licence or video there is none."""
+    try:
+        shot = idrac.screenshot()
+    except TapeError:
+        raise
+    except BringupError:
+        return None
+    return shot if shot.image else None

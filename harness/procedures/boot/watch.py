@@ -1,0 +1,207 @@
+"""Watch a boot from the reset to the operating system, and stop as soon as it is clear that it will not get there.
+
+             halted, attended ──▶ post-halt        too many restarts ──▶ loop
+                    ▲                                      ▲
+reset ──▶ begun ──▶ POST ─────────(no change)──▶ post-progress
+  │                  │ through
+  └─▶ new-boot       └──▶ host reached, with a new boot id
+    (nothing in           └──(no answer)──▶ host-reach
+     five minutes)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.devices.console import Console, Transcript
+from harness.devices.host import Host
+from harness.devices.idrac import Idrac, LogEntry
+from harness.errors import Blame, BringupError, TapeError, Timeout
+from harness.platform import Boot
+from harness.procedures.boot.post import RESTARTS, Sight, restarts, sight
+from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH
+from harness.procedures.endurance import Endurance
+from harness.procedures.power import ResetSent
+from harness.procedures.stop import Stop
+
+STARTING = 300.0
+"""Seconds from the reset until something shows that the host restarts."""
+
+QUICK = 60.0
+"""Seconds after which a boot that only the log shows counts as through POST: it was over between two looks."""
+
+LOGIN = r"^\S* ?login: ?$"
+
+
+@dataclass
+class Watch:
+    """What was seen so far. ``mark`` is the log's newest entry before the reset, ``previous`` the boot id before it."""
+
+    idrac: Idrac
+    host: Host | None
+    console: Console | None
+    limits: Boot
+    reset: ResetSent
+    mark: int
+    previous: str
+    endurance: Endurance = field(init=False)
+    sights: list[Sight] = field(default_factory=list)
+    events: tuple[LogEntry, ...] = ()
+    transcript: Transcript = field(default_factory=Transcript)
+    began_at: float | None = None
+    through_at: float | None = None
+    reached_at: float | None = None
+    boot_id: str = ""
+    host_error: str = ""
+    console_error: str = ""
+
+    def __post_init__(self) -> None:
+        self.endurance = Endurance(self.idrac.clock)
+
+    def run(self) -> Stop | None:
+        """Watch to the end. None where the host came back, else why it did not."""
+        try:
+            self.idrac.clock.until(
+                self.look, lambda _: self.is_over(), what="the host to come back", every=10, within=self.limits.within
+            )
+            stop = self.stop()
+            self._read_log()
+        except Timeout as timeout:
+            check = PROGRESS if self.through_at is None else REACH
+            return Stop(check, f"no end within {timeout.seconds / 60:.0f} min: {self._where()}", self._blame(check))
+        except TapeError:
+            raise
+        except BringupError as error:
+            return Stop(NEW_BOOT if self.began_at is None else PROGRESS, f"the BMC was lost: {error}", error.blame)
+        return stop
+
+    def look(self) -> Sight | None:
+        """One look at everything; None while the BMC does not answer."""
+        seen = self.endurance.ask(lambda: (self.idrac.lc_status(), self.idrac.system()))
+        self._listen()
+        if seen is None:
+            return None
+        now = sight(*seen)
+        has_moved = not self.sights or not now.same_place(self.sights[-1])
+        if has_moved:
+            self.sights.append(now)
+        if has_moved or self.began_at is None:
+            self._read_log()
+        self._notice(now)
+        return now
+
+    def _read_log(self) -> None:
+        """The log since the reset; it is long, so it is read where something moved and at the end."""
+        events = self.endurance.ask(lambda: self.idrac.lc_log(self.mark))
+        self.events = self.events if events is None else events
+
+    def is_over(self) -> bool:
+        """True where the host is back or will not come back."""
+        return self._is_back() or self.stop() is not None
+
+    def stop(self) -> Stop | None:
+        """Why it will not come back, by what was seen so far."""
+        if not self.sights or self._is_back():
+            return None
+        rules = (self._not_begun, self._halted, self._looping, self._stuck) if self.began_at is not None else (self._not_begun,)
+        return next((stop for rule in rules if (stop := rule(self.sights[-1])) is not None), None)
+
+    def _not_begun(self, last: Sight) -> Stop | None:
+        if self.began_at is not None or self.idrac.clock.now() - self.reset.at < STARTING:
+            return None
+        minutes = f"{STARTING / 60:.0f} min"
+        return Stop(NEW_BOOT, f"{self.reset.kind} was accepted, and in {minutes} nothing restarted: {last}, no entry in the log")
+
+    def _halted(self, last: Sight) -> Stop | None:
+        if not last.is_halted and not last.is_attended:
+            return None
+        return Stop(HALT, f"POST stopped and waits for a key: {last}{self._said()}")
+
+    def _looping(self, _: Sight) -> Stop | None:
+        count = restarts(self.sights, self.events)
+        if count <= self.limits.extra_resets:
+            return None
+        return Stop(LOOP, f"the host restarted {count} times by itself ({self._ids() or 'nothing in the log'}): {self._where()}")
+
+    def _stuck(self, last: Sight) -> Stop | None:
+        """No change for too long: POST itself, or a host that is through it and does not answer."""
+        minutes = (self.idrac.clock.now() - last.at) / 60
+        if self.endurance.is_lost or minutes * 60 < self.limits.no_progress:
+            return None
+        if self.through_at is None:
+            return Stop(PROGRESS, f"no progress for {minutes:.0f} min: {self._where()}")
+        what = "the host did not answer" if self.host is not None else "no operating system came up"
+        return Stop(REACH, f"{what} for {minutes:.0f} min: {self._where()}", self._blame(REACH))
+
+    def _notice(self, now: Sight) -> None:
+        """The moments that matter: begun, through POST, host reached."""
+        is_logged = any(event.message_id in RESTARTS for event in self.events)
+        if self.began_at is None and (now.is_underway or is_logged):
+            self.began_at = now.at
+        if self.began_at is None:
+            return
+        if now.is_through and self._has_posted(now):
+            if self.through_at is None:
+                self.through_at = now.at
+            self._try_host()
+        elif not now.is_through:
+            self.through_at = None
+
+    def _has_posted(self, now: Sight) -> bool:
+        """The first looks may still show the old boot: a POST must have been seen, or time for a short one have passed."""
+        began = self.began_at if self.began_at is not None else now.at
+        return any(seen.is_underway for seen in self.sights) or now.at - began >= QUICK
+
+    def _listen(self) -> None:
+        """What the console said; one that breaks off ends no boot."""
+        if self.console is None or self.console_error:
+            return
+        try:
+            self.transcript += self.console.drain()
+        except TapeError:
+            raise
+        except BringupError as error:
+            self.console_error = str(error)
+
+    def _try_host(self) -> None:
+        if self.host is None:
+            return
+        try:
+            boot_id = self.host.boot_id()
+        except TapeError:
+            raise
+        except BringupError as error:
+            self.host_error = str(error)
+            return
+        if boot_id != self.previous:
+            self.boot_id, self.reached_at, self.host_error = boot_id, self.idrac.clock.now(), ""
+        else:
+            self.host_error = f"it still has the boot id {boot_id} of before the reset"
+
+    def _is_back(self) -> bool:
+        if self.through_at is None or not self.sights:
+            return False
+        if self.host is not None:
+            return self.reached_at is not None
+        last = self.sights[-1]
+        return last.progress in ("OSRunning", "") or self.transcript.says(LOGIN)
+
+    def _where(self) -> str:
+        """The last state and for how long, with what the host and the console said."""
+        last = self.sights[-1] if self.sights else None
+        if last is None:
+            return "the BMC never said where the host is"
+        minutes = (self.idrac.clock.now() - last.at) / 60
+        host = f"; host: {self.host_error}" if self.host_error else ""
+        return f"{last} for {minutes:.0f} min{host}{self._said()}"
+
+    def _said(self) -> str:
+        lines = self.transcript.tail(1)
+        return f"; console: {lines[-1]!r}" if lines else ""
+
+    def _ids(self) -> str:
+        return ", ".join(dict.fromkeys(event.message_id for event in self.events if event.message_id.startswith(("UEFI", "PST"))))
+
+    def _blame(self, check: str) -> Blame:
+        """An operating system that shows its login prompt is alive: then the way to it is to blame, a renamed NIC for one."""
+        return Blame.BENCH if check == REACH and self.transcript.says(LOGIN) else Blame.PRODUCT

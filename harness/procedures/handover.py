@@ -1,0 +1,47 @@
+"""The hand-over: what this run has left on the machine, said at every end, Ctrl-C included.
+
+Whoever is about to leave something says so before doing it, and takes it back once it is gone again:
+
+    leave(key) ──▶ act ──▶ seen to be undone ──▶ clear(key)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NOTHING = "nothing was left on the machine"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that was left, and the exact way to undo it."""
+
+    text: str
+    undo: str
+
+    def __str__(self) -> str:
+        return f"{self.text}; undo: {self.undo}" if self.undo else self.text
+
+
+class Handover:
+    """What is left so far, by key, in the order in which it was left."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, Leftover] = {}
+
+    @property
+    def left(self) -> tuple[Leftover, ...]:
+        """Everything that is left."""
+        return tuple(self._left.values())
+
+    def leave(self, key: str, text: str, undo: str = "") -> None:
+        """Something is, or may be, left from here on; the same key again says it anew."""
+        self._left[key] = Leftover(" ".join(text.split()), undo)
+
+    def clear(self, key: str) -> None:
+        """It is gone; clearing what is not there is harmless."""
+        self._left.pop(key, None)
+
+    def line(self) -> str:
+        """One line for the end of the run."""
+        return " | ".join(str(leftover) for leftover in self.left) or NOTHING
