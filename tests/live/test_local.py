@@ -76,6 +76,11 @@ class TestAnswers:
         answer = here.ask(python(program, stdin=b"i" * 3_000_000, timeout=20))
         assert (len(answer.stderr), answer.stdout[-7:], len(answer.stdout)) == (4_000_000, "3000000", 4_000_007)
 
+    def test_a_command_that_reads_a_little_writes_a_lot_and_reads_on_does_not_deadlock(self, here):
+        program = "import os\nos.read(0, 8192)\nos.write(1, b'o' * 1_000_000)\nwhile os.read(0, 65536): pass"
+        answer = here.ask(python(program, stdin=b"i" * 1_000_000, timeout=20))
+        assert (answer.status, len(answer.stdout)) == (0, 1_000_000)
+
     def test_bytes_that_are_not_utf8_become_escapes(self, here):
         answer = here.ask(python("import sys; sys.stdout.buffer.write(b'\\xff\\xc3\\xa9'); sys.stderr.buffer.write(b'\\xfe')"))
         assert (answer.stdout, answer.stderr) == ("\\xff\u00e9", "\\xfe")
