@@ -9,7 +9,8 @@ import harness
 
 ROOT = Path(harness.__file__).parent
 GROUND = {
-    "errors", "clock", "units", "limits", "measurement", "part", "secret", "config", "platform", "bench", "consent", "ports", "locator",
+    "errors", "clock", "units", "limits", "measurement", "part", "secret", "config", "platform", "bench", "consent", "ports",
+    "locator",
 }  # fmt: skip
 MAY_IMPORT = {
     "ground": {"ground"},
@@ -71,9 +72,7 @@ def test_each_vendor_library_has_one_importer():
 
 
 def calls(file: Path) -> list[tuple[int, str]]:
-    return [
-        (node.lineno, ast.unparse(node.func)) for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)
-    ]
+    return [(node.lineno, ast.unparse(node.func)) for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
 
 
 @pytest.mark.parametrize("file", MODULES, ids=dotted)
@@ -96,5 +95,7 @@ def test_suites_speak_no_transport_words():
     files = sorted(suites.rglob("test_*.py"))
     assert files
     for file in files:
-        wrong = [name for name in imports(file) if name.startswith(("harness.live", "harness.tape", "harness.ports", "harness.lab"))]
+        wrong = [
+            name for name in imports(file) if name.startswith(("harness.live", "harness.tape", "harness.ports", "harness.lab"))
+        ]
         assert not wrong, f"{file} imports {wrong}"

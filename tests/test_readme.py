@@ -36,7 +36,7 @@ def person(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
     (folder / "bin").mkdir()
     script = folder / "bin" / "bringup"
-    script.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -m harness \"$@\"\n")
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m harness "$@"\n')
     script.chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "BRINGUP"))}
     return folder, environment | {"PATH": f"{folder / 'bin'}:{environment['PATH']}"}
@@ -97,6 +97,8 @@ def test_the_exit_statuses_are_those_of_the_code():
     assert set(EXITS) <= set(told)
 
 
-@pytest.mark.parametrize("path", sorted({word for word in re.findall(r"^    (\w+)/ ", README.read_text(), re.MULTILINE)} if README.is_file() else []))
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"^    (\w+)/ ", README.read_text(), re.MULTILINE)) if README.is_file() else [])
+)
 def test_a_folder_that_is_named_is_there(path):
     assert (Path(README).parent / path).is_dir()

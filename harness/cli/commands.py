@@ -29,7 +29,7 @@ app.add_typer(tape_app, name="tape")
 TapesOption = Annotated[Path | None, typer.Option("--tapes", metavar="DIR", help="Where tapes are read and written.")]
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
+def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"bringup-harness {harness.__version__}")
         raise typer.Exit
@@ -45,7 +45,7 @@ def bringup(
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0917 - typer reads the options off the parameters
     bench: Annotated[str | None, typer.Option("--bench", metavar="NAME|FILE", help="The machine; needs a mode.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Touch the machine.")] = False,
     replay: Annotated[bool, typer.Option("--replay", help="Replay the machine's tape; touch nothing.")] = False,
@@ -59,9 +59,7 @@ def run(
     suite: Annotated[list[Path] | None, typer.Option("--suite", metavar="PATH", help="Add checks of your own.")] = None,
     report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where to write reports.")] = Path("reports"),
     tapes: TapesOption = None,
-    fault: Annotated[
-        list[str] | None, typer.Option("--fault", metavar="ID", help="Switch on a fault of the virtual lab.")
-    ] = None,
+    fault: Annotated[list[str] | None, typer.Option("--fault", metavar="ID", help="Switch on a fault of the virtual lab.")] = None,
 ) -> None:
     """Qualify a machine, stage by stage. Without options: replay the bundled recording of a modelled machine."""
     from harness.cli.run import run_and_report

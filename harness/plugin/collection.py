@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -46,7 +46,8 @@ def order(items: list[pytest.Item], run: Run) -> list[pytest.Item]:
     for item in items:
         item.stash[CASE] = _case_of(item, run)
     _refuse_doubles(items)
-    kept, left_out = [], []
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
         stage = item.stash[CASE].stage
         wanted = stage not in run.not_run and (stage in run.stages or (stage == OWN and not run.settings.stages))
@@ -100,7 +101,7 @@ def _title(item: pytest.Item) -> str:
     return documented.strip().split("\n", 1)[0]
 
 
-def _parts_of(values: Sequence[object], slots: Sequence[Slot]) -> tuple[str, ...]:
+def _parts_of(values: Iterable[object], slots: Sequence[Slot]) -> tuple[str, ...]:
     for value in values:
         if isinstance(value, Slot):
             return (value.name,)

@@ -108,7 +108,7 @@ def contact(bringup_run: Run, bmc: Idrac) -> Contact:
 
 
 @pytest.fixture(scope="session")
-def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:
+def bios(bringup_run: Run, contact: Contact, bmc: Idrac, host: Host) -> BiosStory:  # noqa: ARG001 - contact comes first
     """Fact: what came of bringing the BIOS settings to what the platform wants."""
     return bring_bios(
         bmc,
@@ -116,6 +116,7 @@ def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:
         bringup_run.consent,
         bringup_run.handover,
         expected_tag=bringup_run.bench.service_tag,
+        host=host,
     )
 
 
@@ -145,7 +146,7 @@ def chain(bringup_run: Run, pcie: Snapshot) -> Chain:
     """Which link of the enumeration chain lost which slot."""
     traced = trace(pcie, bringup_run.platform, bringup_run.slots)
     for slot in bringup_run.slots:
-        function = pcie.at_path(slot.path)
+        function = pcie.at(slot.path)
         if function is not None:
             bringup_run.know(Part(slot.name, address=function.bdf))
     return traced

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -11,11 +10,11 @@ import pytest
 from harness.errors import Blocked, BringupError, NotApplicable, NotMeasured, NoVerdict, blame_for
 from harness.plugin import collection
 from harness.plugin.case import Case
-from harness.plugin.measuring import OutOfLimits
+from harness.plugin.measuring import OutOfLimits, spoken
 from harness.plugin.run import CASE, Run, headline_before
+from harness.tape.tracks import track_name
 
 _OUTCOMES = {Blocked: "blocked", NotMeasured: "not measured", NotApplicable: "not applicable"}
-_SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class RunHooks:
@@ -70,7 +69,11 @@ class RunHooks:
     # one case
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    def pytest_runtest_protocol(
+        self,
+        item: pytest.Item,
+        nextitem: pytest.Item | None,  # noqa: ARG002 - pytest calls it so
+    ) -> Generator[None, object, object]:
         case = item.stash[CASE]
         if case.stage != self._stage:
             self._end_stage()
@@ -121,7 +124,7 @@ class RunHooks:
         if fixturedef.scope == "function":
             return (yield)
         name = fixturedef.argname
-        track = f"session/{_SLUG.sub('-', name)}"
+        track = track_name("session", name)
         tracks = self.run.tracks
         fixturedef.addfinalizer(lambda: tracks.leave(track))  # runs last
         tracks.enter(track)
@@ -199,14 +202,14 @@ def _without_verdict(fixture: str, error: BaseException) -> NoVerdict:
 
 
 def _track_of(item: pytest.Item) -> str:
-    return "/".join(_SLUG.sub("-", step).strip("-.") or "x" for step in (item.path.parent.name, item.path.stem, item.name))
+    return track_name(item.path.parent.name, item.path.stem, item.name)
 
 
 def _say(error: BaseException, report: pytest.TestReport) -> str:
     if isinstance(error, BringupError | OutOfLimits):
         return str(error)
     if isinstance(error, AssertionError) and str(error):
-        return str(error)
+        return spoken(error)
     return report.longreprtext
 
 

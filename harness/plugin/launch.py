@@ -72,7 +72,7 @@ def _shielded() -> Iterator[None]:
 def _terminated_like_interrupted() -> Iterator[None]:
     """Let SIGTERM end a run the way Ctrl-C does: sessions closed, record closed, hand-over line printed."""
 
-    def interrupt(signum: int, frame: FrameType | None) -> None:
+    def interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - called so
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupt)
@@ -80,4 +80,3 @@ def _terminated_like_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-

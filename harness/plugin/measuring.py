@@ -12,6 +12,12 @@ from harness.part import Part
 from harness.platform import Slot, Uplink
 
 
+def spoken(failed: AssertionError) -> str:
+    """What an assertion says: its own words where it has any, without the values that pytest explains below them."""
+    own, _, _ = str(failed).partition("\nassert ")
+    return own
+
+
 class OutOfLimits(AssertionError):
     """The text is the table of violated limits, followed by the assertion that failed beside them, if any."""
 
@@ -47,7 +53,7 @@ class Measure:
         """Raise OutOfLimits for violated limits (and ``failed``), else NotMeasured for missing values."""
         violated = [str(taken) for taken in self._taken if taken.outcome is Outcome.FAIL]
         if violated:
-            beside = [str(failed)] if failed is not None and str(failed) else []
+            beside = [spoken(failed)] if failed is not None and str(failed) else []
             raise OutOfLimits("\n".join(violated + beside)) from failed
         if failed is not None:
             raise failed

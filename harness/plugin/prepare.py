@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,8 +17,8 @@ from harness.plugin.run import Run
 from harness.plugin.settings import Settings, check_stages
 from harness.ports import Lanes
 from harness.procedures.stages import STAGES, not_run
-from harness.secret import Secret
-from harness.tape.format import read_info
+from harness.secret import Secret, SecretReference
+from harness.tape.header import read_info
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
@@ -99,7 +98,7 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
 
 def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform, slots: tuple[Slot, ...]) -> Run:
     """A real machine: locked for this run, changed only with --apply."""
-    from harness.live.lock import MachineLock
+    from harness.live.lock import MachineLock, owner_of_run
 
     if bench.console is not None:
         raise UsageMistake(f"{bench_file}: console: serial consoles cannot be opened by this version; leave the table out")
@@ -113,8 +112,8 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
 
     def open_lanes(held: ExitStack) -> Lanes:
         machine = bench.service_tag or f"host-{os.uname().nodename}"
-        held.enter_context(MachineLock(machine, f"{getpass.getuser()}@{os.uname().nodename}:{os.getpid()}"))
-        return _live_lanes(bench, password, str(reference), clock)
+        held.enter_context(MachineLock(machine, owner_of_run(bench.name)))
+        return _live_lanes(bench, reference, clock)
 
     return _touching(
         settings,
@@ -129,21 +128,13 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
     )
 
 
-def _live_lanes(bench: Bench, password: Secret | None, reference: str, clock: Clock) -> Lanes:
+def _live_lanes(bench: Bench, reference: SecretReference | None, clock: Clock) -> Lanes:
     from harness.live.http import RedfishHttp
     from harness.live.local import LocalCommands
 
     bmc = None
-    if bench.bmc is not None and password is not None:
-        bmc = RedfishHttp(
-            url=bench.bmc.url,
-            user=bench.bmc.user,
-            password=password,
-            reference=reference,
-            pin=bench.bmc.pin,
-            ca=bench.bmc.ca,
-            clock=clock,
-        )
+    if bench.bmc is not None and reference is not None:
+        bmc = RedfishHttp(bench.bmc.url, bench.bmc.user, reference, clock, pin=bench.bmc.pin, ca=bench.bmc.ca)
     return Lanes(bmc=bmc, host=None if bench.host is None else LocalCommands(clock))
 
 

@@ -1,8 +1,8 @@
 """One run: everything that is opened for it, and everything that is said about it.
 
-    prepare(settings)     reads every file and checks every name; no machine is touched      (prepare.py)
-    Run.open()            the first touch: report folder, lock, lanes
-    Run.close()           the last: sessions, tape, record, reports, lock
+prepare(settings)     reads every file and checks every name; no machine is touched      (prepare.py)
+Run.open()            the first touch: report folder, lock, lanes
+Run.close()           the last: sessions, tape, record, reports, lock
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
 from harness.record.ledger import Ledger
 from harness.record.verdict import Verdict, conclude
-from harness.tape.format import TapeInfo
+from harness.tape.header import TapeInfo
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
@@ -115,7 +115,7 @@ class Run:
                 self._ledger.write("stage", stage=stage, state="not run", gate=None, reason=reason, lost=[], at=0.0)
         self.clock.progress = self.settings.watcher.waits
         if self.recorder is not None:
-            self.recorder.keep_in(self.folder / "tape")
+            self.recorder.keep_in(self.folder / "tape", self._tape_info())
         self.lanes = self.open_lanes(self._held)
         if self.recorder is not None:
             self.lanes = self.recorder.lanes(self.lanes)
@@ -214,9 +214,9 @@ class Run:
         for check, message in self._harness_failures:
             self._harness_case(ledger, check, message)
         verdict = conclude(self.cases, interrupted=self.interrupted, optional=self.platform.optional)
-        if self.settings.mode == "record" and self.recorder is not None:
+        if self.recorder is not None:
             try:
-                self._keep_tape(ledger, verdict)
+                self._keep_recording(self.recorder, ledger, verdict)
             except BringupError as error:
                 self._harness_case(ledger, "harness.tape", str(error))
                 verdict = conclude(self.cases, interrupted=self.interrupted, optional=self.platform.optional)
@@ -252,13 +252,20 @@ class Run:
             attachments=[],
         )
 
-    def _keep_tape(self, ledger: Ledger, verdict: Verdict) -> None:
+    def _keep_recording(self, recorder: Recorder, ledger: Ledger, verdict: Verdict) -> None:
+        """Keep the run's traffic as evidence, and as the bench's tape where that was asked for and everything passed."""
+        recorder.settle(self._tape_info())
+        if self.settings.mode != "record":
+            return
         target = (self.settings.tapes or Path("fixtures") / "tapes") / self.bench.name
         if verdict.exit != 0:
             ledger.write("note", text=f"the tape {target} was left as it was: only a run that passed replaces it")
             return
-        assert self.recorder is not None
-        info = TapeInfo(
+        recorder.keep(target, self._tape_info())
+        ledger.write("note", text=f"the tape {target} was replaced")
+
+    def _tape_info(self) -> TapeInfo:
+        return TapeInfo(
             bench=self.bench.name,
             platform=self.platform.name,
             source=self.source,
@@ -268,8 +275,6 @@ class Run:
             apply=self.consent.apply,
             identity=dict(self._identity),
         )
-        self.recorder.keep(target, info)
-        ledger.write("note", text=f"the tape {target} was replaced")
 
 
 def headline_before(run: Run) -> str:

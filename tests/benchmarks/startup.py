@@ -24,7 +24,8 @@ def timed(folder: str, *arguments: str) -> float:
     done = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, check=False)
     took = time.perf_counter() - start
     if done.returncode != 0:
-        raise SystemExit(f"{arguments}: exit status {done.returncode}\n{done.stdout.decode()[-2000:]}{done.stderr.decode()[-2000:]}")
+        shown = (done.stdout + done.stderr).decode()[-2000:]
+        raise SystemExit(f"{arguments}: exit status {done.returncode}\n{shown}")
     return took
 
 

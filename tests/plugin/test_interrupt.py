@@ -1,7 +1,6 @@
 """Ctrl-C and kill -9 in the middle leave a readable record; Ctrl-C also ends the session and prints the hand-over line."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -76,4 +75,4 @@ def test_a_killed_run_leaves_a_readable_record(started, tmp_path, bringup):
     assert done.status == 0, done.err
     assert "UNFINISHED" in done.out
     assert (run / "junit.xml").is_file()
-    assert os.path.exists(run / "tape")
+    assert (run / "tape").exists()

@@ -2,7 +2,7 @@
 
 import pytest
 
-CHECKS = '''
+CHECKS = """
 import pytest
 from harness.errors import BenchError, Blocked, DeviceError, NotApplicable, NotMeasured
 from harness.limits import at_least, exactly
@@ -49,7 +49,7 @@ def test_the_first_user_of_a_broken_fact_fails(reading): ...
 def test_later_users_are_blocked_with_the_reason(reading): ...
 
 def test_a_check_without_an_id_gets_one(slot): ...
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +66,20 @@ def done(bringup, folder, tmp_path):
 
 def test_each_ending_of_a_check_is_told_apart(done):
     found = {case: (line["outcome"], line["blame"]) for case, line in done.cases.items()}
-    assert found.items() >= {
-        "bmc.two-limits": ("failed", "product"),
-        "bmc.missing": ("not measured", ""),
-        "bmc.bench": ("error", "bench"),
-        "bmc.product": ("failed", "product"),
-        "bmc.harness": ("error", "harness"),
-        "bmc.nothing": ("not applicable", ""),
-        "bmc.blocked": ("blocked", ""),
-        "bmc.first-user": ("error", "bench"),
-        "bmc.second-user": ("blocked", ""),
-    }.items()
+    assert (
+        found.items()
+        >= {
+            "bmc.two-limits": ("failed", "product"),
+            "bmc.missing": ("not measured", ""),
+            "bmc.bench": ("error", "bench"),
+            "bmc.product": ("failed", "product"),
+            "bmc.harness": ("error", "harness"),
+            "bmc.nothing": ("not applicable", ""),
+            "bmc.blocked": ("blocked", ""),
+            "bmc.first-user": ("error", "bench"),
+            "bmc.second-user": ("blocked", ""),
+        }.items()
+    )
     assert done.status == 4
 
 

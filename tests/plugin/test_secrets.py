@@ -116,7 +116,16 @@ def test_failures_that_show_what_they_read_hold_no_secret(bringup, tmp_path, cle
     (tmp_path / "test_leaks.py").write_text(CHECKS)
     if route == "bringup":
         done = bringup(
-            "run", "--bench", "model-lqd8360", "--live", "--suite", "test_leaks.py", "--stage", "bmc", prelude=LEAKY, folder=tmp_path
+            "run",
+            "--bench",
+            "model-lqd8360",
+            "--live",
+            "--suite",
+            "test_leaks.py",
+            "--stage",
+            "bmc",
+            prelude=LEAKY,
+            folder=tmp_path,
         )
         out, status = done.out + done.err, done.status
     else:

@@ -59,7 +59,9 @@ def test_an_unknown_bench_names_the_nearest(refused):
 
 
 def test_a_missing_bench_file_is_named(refused):
-    assert "no bench file ./nowhere.toml" in refused("--bench", "./nowhere.toml", "--replay").replace("file nowhere", "file ./nowhere")
+    assert "no bench file ./nowhere.toml" in refused("--bench", "./nowhere.toml", "--replay").replace(
+        "file nowhere", "file ./nowhere"
+    )
 
 
 def test_a_misspelt_key_names_file_key_and_nearest(refused, folder):
