@@ -25,6 +25,9 @@ MODEL = "PowerEdge R640"
 FIRMWARE = "7.00.00.182"
 """An iDRAC9 level that public captures of 14G machines show (djsincla/GroundZero, R740xd)."""
 
+DENIED_VERSION = "2.4.7"
+"""The BIOS of a public report of an endless UEFI0256 loop on a sister machine with GPUs attached."""
+
 FOREIGN_TAG = "MODEL99"
 BEFORE = 3 * 86400.0
 """Seconds that the machine has been running when the clock starts."""
@@ -58,7 +61,8 @@ class Machine:
         self.faults = faults
         tag = FOREIGN_TAG if "bmc.identity" in faults else parts.SERVICE_TAG
         password = "changed-by-somebody" if "bmc.auth" in faults else parts.BMC_PASSWORD
-        identity = Identity(tag, MODEL, registry.BIOS_VERSION, FIRMWARE, parts.BMC_USER, password)
+        version = DENIED_VERSION if "bios.version" in faults else registry.BIOS_VERSION
+        identity = Identity(tag, MODEL, version, FIRMWARE, parts.BMC_USER, password)
         self._controller = Controller(clock, identity, faults)
         self._timeline = self._controller.timeline
         self.console: list[Emission] = []
@@ -187,6 +191,8 @@ class Machine:
     def _leave(self, index: int, stage: Stage) -> None:
         if stage.progress == post.RESOURCES and self._controller.bios.current["MmioAbove4Gb"] == "Disabled":
             self._controller.log.add("UEFI0134")
+        if stage.progress == post.RESOURCES and self._has("boot.events"):
+            self._controller.log.add("UEFI0080", "PCIe Slot 1", "3", "2")
         if stage.progress == "SecondaryProcessorInitializationStarted" and self._resets_to_come:
             self._resets_to_come -= 1
             self._restart()
@@ -305,6 +311,9 @@ class Machine:
 
     def _prepare_faults(self) -> None:
         bios, jobs = self._controller.bios, self._controller.jobs
+        bios.current["SystemBiosVersion"] = self._controller.identity.bios_version
+        if "bios.attributes" in self.faults:
+            bios.fix("EmbVideo", "Disabled")
         if "bios.preflight-pending" in self.faults:
             bios.stage({"ProcX2Apic": "Enabled"})
         if "bios.preflight-jobs" in self.faults:

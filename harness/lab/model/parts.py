@@ -18,6 +18,7 @@ BMC_PASSWORD = "model-lab-only"  # noqa: S105 - the credentials of a machine tha
 CERTIFICATE_PIN = "sha256:" + "5a" * 32
 
 _NAMESPACE = uuid.UUID("6b1d3c1e-6f0e-4f5e-9a53-7a3f0c0de000")
+_BOOTS = uuid.UUID("0d5a5c57-2f9d-4f0c-8f64-5b1f9a9d9a10")
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ CHASSIS = (
     Chassis("jbogB", "pci0000:d7", 0xD7, "PCIe Slot 3", 1, 21),
 )
 GPUS = tuple(ModelGpu(10 * index + port, chassis, port) for index, chassis in enumerate(CHASSIS) for port in range(1, 11))
+
+
+def boot_id(boot: int) -> str:
+    """The kernel's random id of one boot; the same in every run of the model."""
+    return str(uuid.uuid5(_BOOTS, f"boot {boot}"))
 
 
 @dataclass(frozen=True)

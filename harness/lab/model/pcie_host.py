@@ -9,7 +9,6 @@ The agent that runs here is the one that runs on hardware; only its root folder 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -19,7 +18,7 @@ from tempfile import TemporaryDirectory
 from harness.agent.pci import read
 from harness.errors import UsageMistake
 from harness.lab.model.driver import bound_driver, kernel_lines
-from harness.lab.model.parts import CHASSIS, GPUS, View
+from harness.lab.model.parts import CHASSIS, GPUS, View, boot_id
 from harness.lab.model.pcie_enumeration import Enumerated, Placed, enumerate_stack
 from harness.lab.model.pcie_log import invalid_bars, pcie_lines
 from harness.lab.model.post import COMMAND_LINE, KERNEL_RELEASE
@@ -32,7 +31,6 @@ DURATION = 1.5
 _TRANSLATING = "intel_iommu=on pci=disable_acs_redir=pci:10b5:9797;pci:10b5:9733;pci:8086:2030"
 _IDENTITY = f"{_TRANSLATING} iommu=pt"
 _NVIDIA = 0x10DE
-_BOOTS = uuid.UUID("0d5a5c57-2f9d-4f0c-8f64-5b1f9a9d9a10")
 
 
 def answer(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
@@ -89,7 +87,7 @@ def _enumerated(setup: Setup) -> tuple[Enumerated, ...]:
 def _agent_lines(setup: Setup, boot: int) -> tuple[str, ...]:
     domain = {"pcie.iommu": "DMA-FQ", "benign.iommu-identity": "identity"}
     system = System(
-        boot_id=str(uuid.uuid5(_BOOTS, f"boot {boot}")),
+        boot_id=boot_id(boot),
         kernel=KERNEL_RELEASE,
         command_line=command_line(setup.faults),
         machine="PowerEdge R640",

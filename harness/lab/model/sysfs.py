@@ -58,8 +58,8 @@ def write_system(root: Path, stacks: Sequence[Enumerated], system: System) -> No
     """Write the machine below ``root``, which exists and is empty."""
     _proc(root, stacks, system)
     bus = root / "sys/bus/pci"
-    for folder in ("devices", "drivers", "slots"):
-        (bus / folder).mkdir(parents=True)
+    for name in ("devices", "drivers", "slots"):
+        (bus / name).mkdir(parents=True)
     (root / "sys/kernel/iommu_groups").mkdir(parents=True)
     _text(root / "sys/class/dmi/id/product_name", system.machine)
     if system.iommu_domain:
@@ -171,7 +171,7 @@ def _group(root: Path, folder: Path, number: int, domain: str, function: Placed)
 
 def _groups(stacks: Sequence[Enumerated]) -> Mapping[str, int]:
     """One group a root port: without ACS redirection the kernel can not tell apart what is below a port."""
-    groups = {}
+    groups: dict[str, int] = {}
     number = 0
     for stack in stacks:
         for top in stack.functions:
