@@ -11,7 +11,8 @@ from harness.plugin.measuring import Measure
 class Case:
     """One test for one slot or uplink, and what became of it.
 
-    ``parts`` are the slots it stands for: one, those behind an uplink, or none. ``outcome`` is empty until there is one.
+    ``parts`` are the slots it stands for: one, those behind an uplink, or none; ``has_nothing`` means that the platform lacks
+    what the check judges. ``outcome`` is empty until there is one.
     """
 
     check: str
@@ -19,6 +20,7 @@ class Case:
     title: str
     param: str = ""
     parts: tuple[str, ...] = ()
+    has_nothing: bool = False
     is_vital: bool = False
     is_presence: bool = False
     outcome: str = ""

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from harness.platform import Slot, Uplink
+from harness.limits import exactly
+from harness.platform import Link, Slot, Uplink
 from harness.plugin.case import Case
 from harness.plugin.run import CASE, Run
 from harness.procedures.stages import STAGES
 
 OWN = "own"
 """The stage of checks that belong to none of the seven; they run after them."""
+
+NO_UPLINK = Uplink(name="none", path="pci0000:00/00.0", link=Link(generation=exactly(0), width=exactly(0)))
+"""Stands for the uplinks of a platform that has none: what asks for one has nothing to judge."""
 
 MARKERS = (
     "check(id): the stable id of a check, <stage>.<name>",
@@ -28,7 +32,7 @@ def parametrise(metafunc: pytest.Metafunc, run: Run) -> None:
     if "slot" in metafunc.fixturenames:
         metafunc.parametrize("slot", run.slots, ids=[slot.name for slot in run.slots])
     if "uplink" in metafunc.fixturenames:
-        uplinks = uplinks_of(run)
+        uplinks = uplinks_of(run) or (NO_UPLINK,)
         metafunc.parametrize("uplink", uplinks, ids=[uplink.name for uplink in uplinks])
 
 
@@ -71,6 +75,7 @@ def _case_of(item: pytest.Item, run: Run) -> Case:
         title=_title(item),
         param="" if callspec is None else callspec.id,
         parts=_parts_of(params.values(), run.slots),
+        has_nothing=NO_UPLINK in params.values(),
         is_vital=item.get_closest_marker("vital") is not None,
         is_presence=item.get_closest_marker("presence") is not None,
     )

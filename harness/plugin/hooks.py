@@ -52,13 +52,14 @@ class RunHooks:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.run.harness_fails("harness.collection", f"{report.nodeid}: {report.longreprtext}")
+            self.run.harness_fails("harness.collection", report.longreprtext, report.nodeid)
 
     def pytest_internalerror(self, excrepr: object) -> None:
         self.run.harness_fails("harness.internal", str(excrepr))
 
-    def pytest_keyboard_interrupt(self) -> None:
-        self.run.interrupted = True
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Ctrl-C; pytest calls this for errors of collection too, with an exception of its own."""
+        self.run.interrupted |= not isinstance(excinfo.value, pytest.Session.Interrupted)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -94,6 +95,8 @@ class RunHooks:
         if (reason := self._blocked(case)) is not None:
             case.settle("blocked", reason)
             pytest.skip(reason)
+        if case.has_nothing:
+            self._skip(case, NotApplicable("the platform declares no uplink"))
         for name in getattr(item, "fixturenames", ()):
             if name in self._broken:
                 self._skip(case, _without_verdict(name, self._broken[name]))

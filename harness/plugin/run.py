@@ -69,7 +69,7 @@ class Run:
     _identity: dict[str, str] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _facts: list[str] = field(default_factory=list)
-    _harness_failures: list[tuple[str, str]] = field(default_factory=list)
+    _harness_failures: list[Case] = field(default_factory=list)
     _held: ExitStack = field(default_factory=ExitStack)
     _ledger: Ledger | None = None
 
@@ -171,21 +171,7 @@ class Run:
             if case.is_presence:
                 self.gates.lose(case.stage, case.parts, f"BLOCKED by {case.id}")
         self.cases.append(case)
-        self.ledger.write(
-            "case",
-            case=case.id,
-            check=case.check,
-            stage=case.stage,
-            slot=case.slot,
-            title=case.title,
-            outcome=case.outcome,
-            blame=case.blame,
-            message=case.message,
-            information=case.information,
-            took=self.clock.now() - case.began,
-            at=self.clock.now(),
-            attachments=[],
-        )
+        self._write_case(self.ledger, case)
         self.ledger.checkpoint()
         self.settings.watcher.case_ends(case.id, case.outcome, self.clock.now())
 
@@ -194,9 +180,11 @@ class Run:
         if track not in self._facts:
             self._facts.append(track)
 
-    def harness_fails(self, check: str, message: str) -> None:
+    def harness_fails(self, check: str, message: str, param: str = "") -> None:
         """Remember that the harness itself failed; the run ends with it."""
-        self._harness_failures.append((check, message))
+        title = "The harness, its suites and its recording agree."
+        case = Case(check, "harness", title, param, outcome="error", blame="harness", message=self.redactor.text(message))
+        self._harness_failures.append(case)
 
     def close(self) -> None:
         """End everything that was opened, whatever happened before, and conclude."""
@@ -211,15 +199,15 @@ class Run:
 
     def _conclude(self, ledger: Ledger) -> None:
         self._judge_the_tape()
-        for check, message in self._harness_failures:
-            self._harness_case(ledger, check, message)
-        verdict = conclude(self.cases, interrupted=self.interrupted, optional=self.platform.optional)
+        verdict = self._verdict()
         if self.recorder is not None:
             try:
                 self._keep_recording(self.recorder, ledger, verdict)
             except BringupError as error:
-                self._harness_case(ledger, "harness.tape", str(error))
-                verdict = conclude(self.cases, interrupted=self.interrupted, optional=self.platform.optional)
+                self.harness_fails("harness.tape", str(error))
+                verdict = self._verdict()
+        for case in self._harness_failures:
+            self._write_case(ledger, case)
         self.verdict = verdict
         ledger.write("handover", text=self.handover.line())
         ledger.write("end", verdict=verdict.word, blame=verdict.blame, exit=verdict.exit, at=self.clock.now())
@@ -233,21 +221,23 @@ class Run:
         if unplayed:
             self.harness_fails("harness.unplayed", "recorded writes that never came:\n" + "\n".join(unplayed))
 
-    def _harness_case(self, ledger: Ledger, check: str, message: str) -> None:
-        case = Case(check, "harness", "The harness and its recording agree.", outcome="error", blame="harness", message=message)
-        self.cases.append(case)
+    def _verdict(self) -> Verdict:
+        ended = [*self.cases, *self._harness_failures]
+        return conclude(ended, interrupted=self.interrupted, optional=self.platform.optional)
+
+    def _write_case(self, ledger: Ledger, case: Case) -> None:
         ledger.write(
             "case",
-            case=check,
-            check=check,
-            stage="harness",
-            slot=None,
+            case=case.id,
+            check=case.check,
+            stage=case.stage,
+            slot=case.slot,
             title=case.title,
             outcome=case.outcome,
             blame=case.blame,
-            message=message,
-            information=False,
-            took=0.0,
+            message=case.message,
+            information=case.information,
+            took=self.clock.now() - case.began if case.stage != "harness" else 0.0,
             at=self.clock.now(),
             attachments=[],
         )
