@@ -25,6 +25,9 @@ SYSTEM_ID = "System.Embedded.1"
 GONE = frozenset({"SYS403"})
 """A resource that is not there: HTTP 404 (github.com/dell/iDRAC-Redfish-Scripting/issues/383)."""
 
+RESTARTED = frozenset({"RAC0182"})
+"""Lifecycle-log ids of an iDRAC that was restarted, whoever asked for it (EEMI registry 2.9.0)."""
+
 _SYSTEM = f"{ROOT}/Systems/{SYSTEM_ID}"
 _MANAGER = f"{ROOT}/Managers/iDRAC.Embedded.1"
 

@@ -61,6 +61,11 @@ class BiosStory:
         return self.preflight.system.bios_version
 
     @property
+    def wants_to_write(self) -> bool:
+        """True where something differs and may be changed."""
+        return self.is_consented and not self.plan.is_empty
+
+    @property
     def values(self) -> Mapping[str, Value | None]:
         """The attributes as they are now, as far as this story knows."""
         return (self.after or self.before).attributes
@@ -74,9 +79,13 @@ class BiosStory:
         """Raise what ``check`` has to raise: the stop's error, or Blocked behind it. Passes before it."""
         pass_or_raise(self.stop, ORDER, check)
 
+    def first_in(self, phase: Phase) -> float | None:
+        """When the job was first seen in ``phase``, in seconds of the clock; None where it never was."""
+        return next((job.at for job in self.history if job.phase is phase), None)
+
     def seconds_to(self, phase: Phase) -> float | None:
         """Seconds from the first sight of the job to its first sight in ``phase``; None where it was never seen there."""
-        first = next((job.at for job in self.history if job.phase is phase), None)
+        first = self.first_in(phase)
         return None if first is None else first - self.history[0].at
 
     def seconds_at_work(self) -> float | None:
