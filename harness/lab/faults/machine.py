@@ -11,6 +11,7 @@ Choices that need a word:
   system's network configuration is to blame, which is the bench's, not the product's.
 * **Reports against each other.** ``boot.power-after-ac``: AcPwrRcvry reads Last, the system's PowerRestorePolicy says AlwaysOff.
   Nothing in the lab may cut an unattended machine's power, so the two reports are compared.
+* **A machine that is not free** (``bios.preflight-...``) is the bench's blame: it says nothing about the product.
 * Faults of the boot stage act only on boots that carry no BIOS job.
 """
 
@@ -20,6 +21,9 @@ from harness.errors import Blame
 from harness.lab.fault import Fault
 
 _RULES = "field rules of the lab: what has gone wrong on benches before"
+
+UNAPPLIED = ("boot.events",)
+"""What fails where the settings were not applied: 64-bit windows stay off, so POST says UEFI0134 and the GPUs have no space."""
 
 _BMC = (
     Fault(
@@ -57,24 +61,28 @@ _BIOS = (
         "System lockdown mode is on: every change is refused with SYS406.",
         "bios.preflight-lockdown",
         "a recorded iDRAC9 7.10 in lockdown (NVIDIA/libredfish, dell_multi_dpu)",
+        Blame.BENCH,
     ),
     Fault(
         "bios.preflight-lc",
         "Somebody left the host in the Lifecycle Controller (F10): ServerStatus LCUSC, a job would stay New with JCP024.",
         "bios.preflight-lc",
         "dell/iDRAC-Redfish-Scripting issue 108",
+        Blame.BENCH,
     ),
     Fault(
         "bios.preflight-pending",
         "Somebody else's value is pending (ProcX2Apic), without a job.",
         "bios.preflight-pending",
         "bmc-toolbox/bmclib pull 467: one pending set, shared by everybody",
+        Blame.BENCH,
     ),
     Fault(
         "bios.preflight-jobs",
         "Somebody else's RAID configuration job waits for the next reset.",
         "bios.preflight-jobs",
         "stackhpc/drac issue 2: BIOS and RAID jobs at one reset end in a loop",
+        Blame.BENCH,
     ),
     Fault(
         "bios.reconcile",
@@ -106,6 +114,19 @@ _BIOS = (
         "bios.readback",
         "dell/iDRAC-Redfish-Scripting issue 186",
     ),
+    Fault(
+        "bios.attributes",
+        "A wanted attribute (EmbVideo) differs and is read only here; what cannot be done whole is not begun.",
+        "bios.attributes",
+        "ReadOnly is state, not type: registries of recorded R750s with and without lockdown (NVIDIA/libredfish)",
+        consequences=UNAPPLIED,
+    ),
+    Fault(
+        "bios.version",
+        "The BIOS is 2.4.7, which the platform denies.",
+        "bios.version",
+        "public report of an R740 with BIOS 2.4.7 and Tesla M10 GPUs",
+    ),
 )
 
 _BOOT = (
@@ -132,6 +153,12 @@ _BOOT = (
         "POST runs out of legacy I/O space (UEFI0256) and starts again, for ever.",
         "boot.loop",
         "public report of an R740 with BIOS 2.4.7 and Tesla M10 GPUs",
+    ),
+    Fault(
+        "boot.events",
+        "The start passes, and the log tells UEFI0080 of a slow PCIe link.",
+        "boot.events",
+        "UEFI0080 of Dell's EEMI registry 2.9.0",
     ),
     Fault(
         "boot.power-after-ac",

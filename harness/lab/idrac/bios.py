@@ -15,7 +15,7 @@ import hashlib
 import json
 
 from harness.errors import Unreachable
-from harness.lab.idrac import names, registry
+from harness.lab.idrac import dependencies, names, registry
 from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.queue import BIOS
 from harness.lab.idrac.web import (
@@ -79,8 +79,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         return done("SYS413")
 
     def show_registry(_: Request) -> Reply:
-        entries = _LOCKED_ENTRIES if controller.is_locked_down else _ENTRIES
-        return ok(_REGISTRY | {"RegistryEntries": entries, "SupportedSystems": [_supported(controller)]})
+        return ok(_REGISTRY | {"RegistryEntries": _entries(controller), "SupportedSystems": [_supported(controller)]})
 
     def registries(_: Request) -> Reply:
         path = f"{names.ROOT}/Registries"
@@ -197,6 +196,21 @@ def _settings(controller: Controller) -> dict[str, Json]:
     }
 
 
+def _entries(controller: Controller) -> dict[str, list[Json]]:
+    """The registry's entries as they are now: ReadOnly is a state.
+
+    Under lockdown nearly everything says so: 598 of 687 attributes of a recorded R750 (NVIDIA/libredfish).
+    """
+    fixed = controller.bios.fixed
+    if not controller.is_locked_down and not fixed:
+        return _ENTRIES
+    attributes = [
+        entry | {"ReadOnly": True} if controller.is_locked_down or entry["AttributeName"] in fixed else entry
+        for entry in _ENTRIES["Attributes"]
+    ]
+    return _ENTRIES | {"Attributes": attributes}
+
+
 def _etag(body: Json) -> str:
     return f'"{hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]}"'
 
@@ -209,7 +223,7 @@ def _supported(controller: Controller) -> dict[str, str]:
 _TAG = registry.Attribute("SystemServiceTag", "./SysInformationRef", "System Service Tag", "", length=7, read_only=True)
 _ENTRIES: dict[str, list[Json]] = {
     "Attributes": [attribute.entry(100 + order) for order, attribute in enumerate((_TAG, *registry.ATTRIBUTES))],
-    "Dependencies": [dependency.entry() for dependency in registry.DEPENDENCIES],
+    "Dependencies": [dependency.entry() for dependency in dependencies.DEPENDENCIES],
     "Menus": [
         {
             "DisplayName": path.rsplit("/", 1)[-1].removesuffix("Ref"),
@@ -221,9 +235,6 @@ _ENTRIES: dict[str, list[Json]] = {
         for order, path in enumerate(dict.fromkeys(attribute.menu for attribute in registry.ATTRIBUTES))
     ],
 }
-_LOCKED_ENTRIES = _ENTRIES | {"Attributes": [entry | {"ReadOnly": True} for entry in _ENTRIES["Attributes"]]}
-"""Under lockdown nearly everything says ReadOnly: 598 of 687 attributes of a recorded R750 (NVIDIA/libredfish)."""
-
 _REGISTRY: dict[str, Json] = {
     "@odata.context": "/redfish/v1/$metadata#AttributeRegistry.AttributeRegistry",
     "@odata.id": f"{names.BIOS}/BiosRegistry",

@@ -73,6 +73,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "OSE0003": (_NOTE, "The OS shut down."),
     "OSE1000": (_NOTE, "Boot completed."),
     "PST0080": (_WARNING, "Stopped at the F1/F2 prompt."),
+    "UEFI0080": (_WARNING, "A PCIe link is slower than it could be."),
     "UEFI0134": (_WARNING, "Not enough MMIO space for a PCIe device."),
     "UEFI0256": (_CRITICAL, "Legacy I/O space is used up."),
     "UEFI0157": (_NOTE, "BIOS defaults were loaded."),

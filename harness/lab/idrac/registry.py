@@ -1,19 +1,15 @@
-"""The BIOS attributes of the modelled R640: types, values and what depends on what.
+"""The BIOS attributes of the modelled R640: types and values.
 
 Names, types and values are those of public iDRAC9 captures of 14G machines: sailfishdell/sailfish (R740, BIOS 0.4.1) for the
 registry, djsincla/GroundZero (R740xd, BIOS 2.24.0) for later values and for the hidden PcieBusCustomization. Help texts are
 not repeated.
 
-As on the real machine the registry holds more than ``/Bios`` shows (``exposed``), and read-only is partly a state:
-
-    SysProfile != Custom ──▶ PcieAspmL1, ProcCStates, ... read only and forced
-    DellAutoDiscovery != ManualControl ──▶ SlotNBif read only
+As on the real machine the registry holds more than ``/Bios`` shows (``exposed``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,99 +218,6 @@ REQUESTS: dict[str, Value] = {"WorkloadProfile": "NotAvailable", "PowerCycleRequ
 """Attributes that ask for something once and then read back at rest (dell/dellemc-openmanage-ansible-modules issue 1072)."""
 
 
-@dataclass(frozen=True)
-class Condition:
-    """``attribute`` equals ``value``, or differs from it where ``equal`` is False."""
-
-    attribute: str
-    value: str
-    equal: bool = True
-
-    def holds(self, values: Mapping[str, Value]) -> bool:
-        """Whether it holds of these attribute values."""
-        return (values.get(self.attribute) == self.value) is self.equal
-
-
-@dataclass(frozen=True)
-class Dependency:
-    """When any of ``conditions`` holds, ``target``'s property (ReadOnly or CurrentValue) is ``value``."""
-
-    target: str
-    property: str
-    value: Value
-    conditions: tuple[Condition, ...]
-
-    def holds(self, values: Mapping[str, Value]) -> bool:
-        """Several conditions are alternatives, as in the recorded registries."""
-        return any(condition.holds(values) for condition in self.conditions)
-
-    def entry(self) -> dict[str, Any]:
-        """The shape of ``RegistryEntries.Dependencies[]``."""
-        return {
-            "Dependency": {
-                "MapFrom": [
-                    {
-                        "MapFromAttribute": condition.attribute,
-                        "MapFromCondition": "EQU" if condition.equal else "NEQ",
-                        "MapFromProperty": "CurrentValue",
-                        "MapFromValue": condition.value,
-                    }
-                    for condition in self.conditions
-                ],
-                "MapToAttribute": self.target,
-                "MapToProperty": self.property,
-                "MapToValue": self.value,
-            },
-            "DependencyFor": self.target,
-            "Type": "Map",
-        }
-
-
-def _read_only(target: str, *conditions: Condition) -> Dependency:
-    return Dependency(target, "ReadOnly", value=True, conditions=conditions)
-
-
-_NOT_CUSTOM = Condition("SysProfile", "Custom", equal=False)
-_PROFILED: dict[str, dict[str, str]] = {
-    "PerfPerWattOptimizedDapc": {"PcieAspmL1": "Enabled", "ProcCStates": "Enabled", "ProcC1E": "Enabled", "ProcPwrPerf": "SysDbpm"},
-    "PerfPerWattOptimizedOs": {"PcieAspmL1": "Enabled", "ProcCStates": "Enabled", "ProcC1E": "Enabled", "ProcPwrPerf": "OsDbpm"},
-    "PerfOptimized": {"PcieAspmL1": "Disabled", "ProcCStates": "Disabled", "ProcC1E": "Disabled", "ProcPwrPerf": "MaxPerf"},
-    "PerfWorkStationOptimized": {"PcieAspmL1": "Enabled", "ProcCStates": "Enabled", "ProcC1E": "Enabled", "ProcPwrPerf": "MaxPerf"},
-}
-DEPENDENCIES: tuple[Dependency, ...] = (
-    *(_read_only(name, _NOT_CUSTOM) for name in ("PcieAspmL1", "ProcCStates", "ProcC1E", "ProcPwrPerf")),
-    *(
-        Dependency(name, "CurrentValue", value, (Condition("SysProfile", profile),))
-        for profile, forced in _PROFILED.items()
-        for name, value in forced.items()
-    ),
-    _read_only("SecureBoot", Condition("BootMode", "Bios"), Condition("ForceInt10", "Enabled")),
-    _read_only("BootMode", Condition("SecureBoot", "Enabled"), Condition("NvmeMode", "Raid")),
-    _read_only("ProcX2Apic", Condition("ProcVirtualization", "Disabled")),
-    Dependency("ProcX2Apic", "CurrentValue", "Disabled", (Condition("ProcVirtualization", "Disabled"),)),
-    _read_only("NodeInterleave", Condition("SubNumaCluster", "Enabled")),
-    _read_only("SubNumaCluster", Condition("NodeInterleave", "Enabled")),
-    _read_only("AcPwrRcvryUserDelay", Condition("AcPwrRcvryDelay", "User", equal=False)),
-    *(_read_only(f"Slot{number}Bif", Condition("DellAutoDiscovery", "ManualControl", equal=False)) for number in (1, 2, 3)),
-)
-
-
 def as_delivered() -> dict[str, Value]:
     """The values that ``/Bios`` shows on the machine as it comes."""
     return {attribute.name: attribute.initial for attribute in ATTRIBUTES if attribute.exposed}
-
-
-def settled(values: Mapping[str, Value]) -> dict[str, Value]:
-    """``values`` with everything forced that depends on something else."""
-    done = dict(values)
-    for dependency in DEPENDENCIES:
-        if dependency.property == "CurrentValue" and dependency.target in done and dependency.holds(done):
-            done[dependency.target] = dependency.value
-    return done
-
-
-def is_locked(name: str, values: Mapping[str, Value]) -> bool:
-    """Whether another attribute makes ``name`` read only under these values."""
-    return any(
-        dependency.property == "ReadOnly" and dependency.target == name and dependency.holds(values) for dependency in DEPENDENCIES
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.lab.idrac import registry
+from harness.lab.idrac import dependencies, registry
 from harness.lab.idrac.registry import Value
 
 
@@ -23,11 +23,17 @@ class Rejection:
 
 
 class BiosSettings:
-    """Current and pending values by attribute name."""
+    """Current and pending values by attribute name; ``fixed`` are those that this machine does not let anybody set."""
 
     def __init__(self) -> None:
-        self.current: dict[str, Value] = registry.settled(registry.as_delivered())
+        self.current: dict[str, Value] = dependencies.settled(registry.as_delivered())
         self.pending: dict[str, Value] = {}
+        self.fixed: set[str] = set()
+
+    def fix(self, name: str, value: Value) -> None:
+        """Give an attribute a value that nobody can change from outside; the registry then says that it is read only."""
+        self.current[name] = value
+        self.fixed.add(name)
 
     def reject(self, wanted: Mapping[str, object]) -> tuple[Rejection, ...]:
         """Everything that is wrong with a request; it is taken whole or not at all.
@@ -42,11 +48,11 @@ class BiosSettings:
             attribute = registry.BY_NAME.get(name)
             if attribute is None or not attribute.exposed:
                 found.append(Rejection(name, "SYS429", (name,)))
-            elif attribute.read_only:
+            elif attribute.read_only or name in self.fixed:
                 found.append(Rejection(name, "SYS427", (name,)))
             elif message_id := attribute.reject(value):
                 found.append(Rejection(name, message_id, (str(value), name)))
-            elif registry.is_locked(name, after):
+            elif dependencies.is_locked(name, after):
                 found.append(Rejection(name, "SYS410", ()))
         return tuple(found)
 
@@ -70,9 +76,9 @@ class BiosSettings:
         for name, value in self.pending.items():
             if name != but:
                 self.current[name] = registry.REQUESTS.get(name, value)
-        self.current = registry.settled(self.current)
+        self.current = dependencies.settled(self.current)
 
     def load_defaults(self) -> None:
         """The factory's values: as delivered, but with 64-bit MMIO on, as on the captures, and nothing pending."""
-        self.current = registry.settled({**registry.as_delivered(), "MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"})
+        self.current = dependencies.settled({**registry.as_delivered(), "MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"})
         self.pending = {}

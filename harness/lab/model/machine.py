@@ -11,28 +11,18 @@ the boot stage touch only boots that carry no BIOS job, so that the BIOS stage b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.clock import Clock
-from harness.lab.idrac import registry
-from harness.lab.idrac.controller import Controller, Identity, Status
+from harness.lab.idrac.controller import Controller, Status
 from harness.lab.idrac.queue import BIOS, Job
 from harness.lab.idrac.registry import Value
 from harness.lab.model import parts, post
+from harness.lab.model.delivery import BEFORE, deliver, identify
 from harness.lab.model.post import Stage
 
-MODEL = "PowerEdge R640"
-FIRMWARE = "7.00.00.182"
-"""An iDRAC9 level that public captures of 14G machines show (djsincla/GroundZero, R740xd)."""
-
-DENIED_VERSION = "2.4.7"
-"""The BIOS of a public report of an endless UEFI0256 loop on a sister machine with GPUs attached."""
-
-FOREIGN_TAG = "MODEL99"
-BEFORE = 3 * 86400.0
-"""Seconds that the machine has been running when the clock starts."""
-
-_RESETS = {
+_REQUESTS = {
     "On": "RAC0701",
     "ForceOff": "RAC0704",
     "ForceRestart": "RAC0703",
@@ -42,8 +32,7 @@ _RESETS = {
     "Nmi": "RAC0706",
     "PowerCycle": "RAC0702",
 }
-RESET_TYPES = tuple(_RESETS)
-"""What this iDRAC allows; R650 5.10 and R750 7.10 captures list the same eight."""
+"""What the log says of each request (Dell's EEMI registry 2.9.0)."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +48,16 @@ class Machine:
 
     def __init__(self, clock: Clock, faults: frozenset[str] = frozenset()) -> None:
         self.faults = faults
-        tag = FOREIGN_TAG if "bmc.identity" in faults else parts.SERVICE_TAG
-        password = "changed-by-somebody" if "bmc.auth" in faults else parts.BMC_PASSWORD
-        version = DENIED_VERSION if "bios.version" in faults else registry.BIOS_VERSION
-        identity = Identity(tag, MODEL, version, FIRMWARE, parts.BMC_USER, password)
-        self._controller = Controller(clock, identity, faults)
+        self._controller = Controller(clock, identify(faults), faults)
         self._timeline = self._controller.timeline
         self.console: list[Emission] = []
         self.boots = 1
-        self.os_started: float | None = -BEFORE
+        self._status = deliver(self._controller)
+        self.os_started: float | None = -BEFORE if self._status.progress == "OSRunning" else None
         self.is_reachable = True
-        self._status = Status("On", "OutOfPOST", "OSRunning")
         self._in_effect: dict[str, Value] = dict(self._controller.bios.current)
         self._carries_job = False
         self._resets_to_come = 0
-        self._write_history()
-        self._prepare_faults()
 
     @property
     def controller(self) -> Controller:
@@ -111,12 +94,12 @@ class Machine:
         """The kernel's random id of this boot; the same in every run of the model."""
         return parts.boot_id(self.boots)
 
-    # -- power ---------------------------------------------------------------------------------------------------------------
+    # power
 
     def reset(self, kind: str) -> None:
-        """Do what ``kind`` of RESET_TYPES asks for. Raises KeyError for another."""
+        """Do what ``kind`` asks for. Raises KeyError for another."""
         self.settle()
-        message = _RESETS[kind]
+        message = _REQUESTS[kind]
         has_job = self._controller.jobs.open(BIOS) is not None
         if "boot.new-boot" in self.faults and not has_job:
             return
@@ -158,9 +141,9 @@ class Machine:
         self._status = Status("On", "InPOST", "None")
         self._begin_post()
 
-    def _shut_down(self, then: object) -> None:
+    def _shut_down(self, then: Callable[[], None]) -> None:
         """Ask the operating system; where none runs, nothing happens."""
-        if not self.os_is_up or not callable(then):
+        if not self.os_is_up:
             return
 
         def down() -> None:
@@ -169,7 +152,7 @@ class Machine:
 
         self._timeline.after(post.SHUTDOWN, down, tag="post")
 
-    # -- POST ----------------------------------------------------------------------------------------------------------------
+    # POST
 
     def _begin_post(self) -> None:
         self._timeline.drop("post")
@@ -225,7 +208,7 @@ class Machine:
         """Whether a fault of the boot stage acts on this boot."""
         return fault in self.faults and not self._carries_job
 
-    # -- the BIOS job --------------------------------------------------------------------------------------------------------
+    # the BIOS job
 
     def _run(self, job: Job) -> None:
         """Work on a job between two POSTs."""
@@ -262,7 +245,7 @@ class Machine:
             return ""
         return "OsWatchdogTimer" if "OsWatchdogTimer" in pending else next(iter(pending))
 
-    # -- operating system ----------------------------------------------------------------------------------------------------
+    # operating system
 
     def _start_os(self) -> None:
         self._status = Status("On", "OutOfPOST", "OSBootStarted")
@@ -283,7 +266,7 @@ class Machine:
         self._carries_job = False
         self.emit(post.LOGIN_TEXT)
 
-    # -- console -------------------------------------------------------------------------------------------------------------
+    # console
 
     def _say(self, *lines: str) -> None:
         """Print lines, a little apart from each other."""
@@ -299,25 +282,3 @@ class Machine:
         if "boot.console" in self.faults:
             data = bytes(0x80 | (byte * 37 + 13) & 0x7F for byte in data)
         self.console.append(Emission(self.now, data))
-
-    # -- how it stands when the clock starts ---------------------------------------------------------------------------------
-
-    def _write_history(self) -> None:
-        log = self._controller.log
-        log.add("SYS1000", at=-BEFORE - 700.0)
-        log.add("UEFI0134", at=-BEFORE - 130.0)
-        log.add("OSE1000", at=-BEFORE)
-        self._controller.inventory_at = -BEFORE - 75.0
-
-    def _prepare_faults(self) -> None:
-        bios, jobs = self._controller.bios, self._controller.jobs
-        bios.current["SystemBiosVersion"] = self._controller.identity.bios_version
-        if "bios.attributes" in self.faults:
-            bios.fix("EmbVideo", "Disabled")
-        if "bios.preflight-pending" in self.faults:
-            bios.stage({"ProcX2Apic": "Enabled"})
-        if "bios.preflight-jobs" in self.faults:
-            jobs.add("RAIDConfiguration", "Configure: RAID.Integrated.1-1")
-        if "bios.preflight-lc" in self.faults:
-            self.os_started = None
-            self._status = Status("On", "LCUSC", "SetupEntered")

@@ -36,7 +36,7 @@ INVENTORY = "SystemHardwareInitializationComplete"
 
 STAGES: tuple[Stage, ...] = (
     # assumption: power sequencing and first microcode
-    Stage("PrimaryProcessorInitializationStarted", "InPOST", 15.0, text=("", "Model BIOS 2.21.2", "Configuring processors")),
+    Stage("PrimaryProcessorInitializationStarted", "InPOST", 15.0, text=("", "Model BIOS", "Configuring processors")),
     # assumption: 384 GB trained with MemTest off
     Stage("MemoryInitializationStarted", "InPOST", 85.0, text=("Configuring memory", "384 GB ready")),
     # assumption

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.errors import Unreachable
-from harness.lab.idrac import names, registry
+from harness.lab.idrac import dependencies, names, registry
 
 WANTED = {"MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"}
 
@@ -159,6 +159,23 @@ def test_lockdown_refuses_every_write_and_shows_in_the_registry(open_client: Cal
     assert all(entry["ReadOnly"] for entry in entries)
 
 
+def test_an_attribute_that_cannot_be_set_says_so_in_the_registry(open_client: Callable[..., Any]) -> None:
+    client = open_client("bios.attributes")
+    assert client.ids(client.patch({"EmbVideo": "Enabled"})) == ["SYS427"]
+    entries = client.get(f"{names.BIOS}/BiosRegistry")["RegistryEntries"]["Attributes"]
+    read_only = {entry["AttributeName"] for entry in entries if entry["ReadOnly"]}
+    assert "EmbVideo" in read_only
+    assert "MmioAbove4Gb" not in read_only
+
+
+def test_an_old_bios_says_so_everywhere(open_client: Callable[..., Any]) -> None:
+    client = open_client("bios.version")
+    assert client.get(names.SYSTEM)["BiosVersion"] == "2.4.7"
+    assert client.get(names.BIOS)["Attributes"]["SystemBiosVersion"] == "2.4.7"
+    client.get(f"{names.FIRMWARE}/Installed-159-2.4.7__BIOS.Setup.1-1")
+    assert client.status == 200
+
+
 def test_a_lost_answer_is_lost_once_and_was_taken(open_client: Callable[..., Any]) -> None:
     client = open_client("benign.patch-answer-lost")
     with pytest.raises(Unreachable):
@@ -201,7 +218,7 @@ def test_the_registry_holds_everything_that_bios_shows_and_more(client: Any) -> 
 
 def test_what_is_delivered_is_allowed_and_consistent() -> None:
     delivered = registry.as_delivered()
-    assert registry.settled(delivered) == delivered
+    assert dependencies.settled(delivered) == delivered
     assert [attribute.name for attribute in registry.ATTRIBUTES if attribute.reject(attribute.initial)] == []
 
 

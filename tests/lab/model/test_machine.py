@@ -249,7 +249,9 @@ def test_a_loop_comes_back_to_the_same_place_for_ever_and_ends_with_power_off(wa
     assert one.machine.status().power == "Off"
 
 
-@pytest.mark.parametrize("fault", ["boot.new-boot", "boot.post-halt", "boot.post-progress", "boot.loop", "boot.host-reach"])
+@pytest.mark.parametrize(
+    "fault", ["boot.new-boot", "boot.post-halt", "boot.post-progress", "boot.loop", "boot.events", "boot.host-reach"]
+)
 def test_boot_faults_leave_the_boot_of_a_bios_job_alone(watch: Callable[..., Watch], fault: str) -> None:
     one = watch(fault)
     one.stage()
@@ -258,6 +260,7 @@ def test_boot_faults_leave_the_boot_of_a_bios_job_alone(watch: Callable[..., Wat
     assert one.machine.os_is_up
     assert one.machine.is_reachable
     assert one.machine.view().bios["MmioAbove4Gb"] == "Enabled"
+    assert "UEFI0080" not in one.ids
 
 
 def test_a_restart_of_idrac_leaves_job_and_host_alone(watch: Callable[..., Watch]) -> None:
@@ -306,3 +309,11 @@ def test_a_value_that_was_not_set_is_the_only_one(watch: Callable[..., Watch]) -
 def test_a_reset_of_an_unknown_kind_is_a_mistake_of_the_caller(watch: Callable[..., Watch]) -> None:
     with pytest.raises(KeyError):
         watch().machine.reset("GracefulDance")
+
+
+def test_a_slow_link_is_told_of_and_the_boot_goes_on(watch: Callable[..., Watch]) -> None:
+    one = watch("boot.events")
+    one.machine.reset("ForceRestart")
+    one.until(1000, every=10)
+    assert one.ids.count("UEFI0080") == 1
+    assert one.machine.os_is_up

@@ -1,0 +1,54 @@
+"""The machine as it comes: who it is, what happened to it before, and what somebody else has left on it."""
+
+from __future__ import annotations
+
+from harness.lab.idrac import registry
+from harness.lab.idrac.controller import Controller, Identity, Status
+from harness.lab.model import parts
+
+MODEL = "PowerEdge R640"
+FIRMWARE = "7.00.00.182"
+"""An iDRAC9 level that public captures of 14G machines show (djsincla/GroundZero, R740xd)."""
+
+DENIED_VERSION = "2.4.7"
+"""The BIOS of a public report of an endless UEFI0256 loop on a sister machine with GPUs attached."""
+
+FOREIGN_TAG = "MODEL99"
+BEFORE = 3 * 86400.0
+"""Seconds that the machine has been running when the clock starts."""
+
+
+def identify(faults: frozenset[str]) -> Identity:
+    """Who the machine says it is, and the only login it takes."""
+    return Identity(
+        service_tag=FOREIGN_TAG if "bmc.identity" in faults else parts.SERVICE_TAG,
+        model=MODEL,
+        bios_version=DENIED_VERSION if "bios.version" in faults else registry.BIOS_VERSION,
+        firmware=FIRMWARE,
+        user=parts.BMC_USER,
+        password="changed-by-somebody" if "bmc.auth" in faults else parts.BMC_PASSWORD,
+    )
+
+
+def deliver(controller: Controller) -> Status:
+    """Write the history, leave what somebody else has left, and return where the server stands."""
+    faults, bios = controller.faults, controller.bios
+    bios.current["SystemBiosVersion"] = controller.identity.bios_version
+    _write_history(controller)
+    if "bios.attributes" in faults:
+        bios.fix("EmbVideo", "Disabled")
+    if "bios.preflight-pending" in faults:
+        bios.stage({"ProcX2Apic": "Enabled"})
+    if "bios.preflight-jobs" in faults:
+        controller.jobs.add("RAIDConfiguration", "Configure: RAID.Integrated.1-1")
+    if "bios.preflight-lc" in faults:
+        return Status("On", "LCUSC", "SetupEntered")
+    return Status("On", "OutOfPOST", "OSRunning")
+
+
+def _write_history(controller: Controller) -> None:
+    """The last boot, days ago: with 64-bit windows off it complained of MMIO space then too."""
+    controller.log.add("SYS1000", at=-BEFORE - 700.0)
+    controller.log.add("UEFI0134", at=-BEFORE - 130.0)
+    controller.log.add("OSE1000", at=-BEFORE)
+    controller.inventory_at = -BEFORE - 75.0
