@@ -40,7 +40,7 @@ def test_post_does_not_stop_at_a_prompt(boot: BootStory, measure: Measure) -> No
 @pytest.mark.check("boot.loop")
 @pytest.mark.vital
 def test_the_machine_does_not_restart_for_ever(boot: BootStory, platform: Platform, measure: Measure) -> None:
-    """A failure means, with UEFI0256, that legacy I/O space is used up by GPUs and each POST ends in a restart; it was switched off."""
+    """A failure with UEFI0256 means that GPUs used up the legacy I/O space, so that each POST ends in a restart."""
     boot.reached(LOOP)
     _needs_a_reset(boot)
     measure("boot.extra-restarts", boot.restarts, limit=at_most(platform.boot.extra_resets))
@@ -49,7 +49,7 @@ def test_the_machine_does_not_restart_for_ever(boot: BootStory, platform: Platfo
 @pytest.mark.check("boot.post-progress")
 @pytest.mark.vital
 def test_post_goes_on_and_ends_in_time(boot: BootStory, platform: Platform, measure: Measure) -> None:
-    """A failure means that POST stands still, mostly in PCI resource configuration: windows or buses do not suffice for the GPUs."""
+    """A failure means that POST stands still, mostly in PCI resource configuration: windows or buses do not suffice."""
     _needs_a_reset(boot)
     for stage, seconds in boot.stages:
         measure(f"boot.stage.{stage}", seconds, unit="s")

@@ -50,7 +50,7 @@ def test_the_machine_comes_back_after_a_power_cut(boot: BootStory, platform: Pla
 def test_the_boot_logged_nothing_that_the_platform_forbids(
     boot: BootStory, contact: Contact, platform: Platform, measure: Measure
 ) -> None:
-    """A failure means that the firmware reports missing MMIO or I/O space, a bad link or a lost device. Ids count, not severities."""
+    """A failure means that firmware reports missing MMIO or I/O space, a bad link or a lost device. Ids count, not severities."""
     if boot.reset is None and contact.lc_baseline is None:
         raise NotMeasured("the Lifecycle log could not be read at the start")
     found = [event for event in boot.events if event.message_id in platform.bios.forbidden_events]
