@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.errors import BenchError, NotMeasured
-from harness.limits import Limit, Value
+from harness.limits import Limit, Outcome, Value
 from harness.measurement import Measurement
 from harness.part import Part
 
@@ -36,13 +36,16 @@ class Finding:
     def record(self, measure: Records) -> None:
         """Record every measurement, then say what is wrong.
 
-        Raises AssertionError with the explanation, BenchError, or NotMeasured, in this order; nothing where all is well.
+        Raises AssertionError with the explanation, BenchError, or NotMeasured, in this order; nothing where all is well, or
+        where a violated limit says it.
         """
         for taken in self.measurements:
             part = None if taken.part is None else taken.part.slot
             measure(taken.name, taken.value, limit=taken.limit, unit=taken.unit, part=part, note=taken.note)
         if self.explanation:
             raise AssertionError(self.explanation)
+        if any(taken.outcome is Outcome.FAIL for taken in self.measurements):
+            return
         if self.bench:
             raise BenchError(self.bench)
         if self.unmeasured:

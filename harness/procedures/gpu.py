@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from harness.devices.gpu import Gpu, Inventory
+from harness.devices.gpu import Gpu, Inventory, Peering
 from harness.limits import Outcome, exactly
 from harness.platform import DeviceModel, Platform, Slot
 from harness.platform import Gpu as GpuLimits
@@ -43,7 +43,7 @@ def judge_counted(slot: str, address: str, gpu: Gpu | None, inventory: Inventory
 
 def judge_memory(slot: Slot, gpu: Gpu, fellows: Mapping[str, Gpu], platform: Platform) -> Finding:
     """Is the frame buffer what the model has for this ECC state, and the same as that of its fellows with that state?"""
-    model = _model_of(gpu, platform.models_for(slot))
+    model = model_of(gpu, platform.models_for(slot))
     if model is None or model.memory is None:
         return Finding(unmeasured=f"{slot}: the platform says no memory size for {gpu.device or 'an unknown device'}")
     mode = ecc_mode(gpu)
@@ -78,7 +78,7 @@ def judge_ecc(slot: str, gpu: Gpu, limits: GpuLimits) -> Finding:
     if not any(measured.outcome is Outcome.FAIL for measured in measurements):
         return Finding(tuple(measurements))
     text = (
-        f"{slot} (serial {gpu.serial or 'unknown'}): {_number(ecc.uncorrected)} uncorrected errors since the driver was loaded, "
+        f"{slot} (serial {gpu.serial or 'unknown'}): errors since the driver was loaded: {_number(ecc.uncorrected)} uncorrected, "
         f"{_number(ecc.corrected)} corrected; retired pages: {_number(ecc.retired_single)} for single-bit, "
         f"{_number(ecc.retired_double)} for double-bit errors"
     )
@@ -130,6 +130,12 @@ def fellows_of(slot: Slot, slots: Iterable[Slot], gpus: Mapping[str, Gpu]) -> di
     return {name: gpus[name] for name in names if name in gpus and not gpus[name].error}
 
 
+def peerings(inventory: Inventory, gpus: Mapping[str, Gpu]) -> dict[tuple[str, str], Peering]:
+    """What the driver says of each ordered pair of slots."""
+    names = {gpu.index: name for name, gpu in gpus.items()}
+    return {(names[one], names[other]): said for (one, other), said in inventory.peers.items() if one in names and other in names}
+
+
 def ecc_mode(gpu: Gpu) -> str:
     """``on``, ``off`` or ``not supported``, with the mode after the next boot where that is another."""
     if gpu.ecc.current is None:
@@ -169,7 +175,7 @@ def _opened(inventory: Inventory) -> int:
     return sum(not gpu.error for gpu in inventory.gpus)
 
 
-def _model_of(gpu: Gpu, models: Sequence[DeviceModel]) -> DeviceModel | None:
+def model_of(gpu: Gpu, models: Sequence[DeviceModel]) -> DeviceModel | None:
     """The model with the GPU's ids, else the only one there may be."""
     same = [model for model in models if model.device == gpu.device]
     exact = [model for model in same if model.subsystem in ("", gpu.subsystem)]

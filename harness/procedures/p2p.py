@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from harness.devices.gpu import Peering, PeerStatus
 from harness.devices.p2p import TOO_MANY_PEERS, Contention, Damage, LinkKind, Pair, Report, Wrong
 from harness.limits import Limit, Outcome, at_least, exactly
 from harness.measurement import Measurement
@@ -34,6 +35,14 @@ _BECAME = {
     Damage.SINGLE_BIT: "single bits flipped: a memory or a link",
     Damage.ALL_ONES: "all ones arrived: a device fell off the bus",
     Damage.OTHER: "the bytes fit no known pattern",
+}
+
+_ADVICE = {
+    PeerStatus.CHIPSET_NOT_SUPPORTED: "this chipset does not route it: put both GPUs below one switch",
+    PeerStatus.GPU_NOT_SUPPORTED: "this kind of GPU has none",
+    PeerStatus.TOPOLOGY_NOT_SUPPORTED: "the GPUs are on different sockets of an old platform",
+    PeerStatus.DISABLED_BY_REGKEY: "a module option of the driver switches it off",
+    PeerStatus.NOT_SUPPORTED: "the driver could not read the topology",
 }
 
 
@@ -109,8 +118,10 @@ def judge_integrity(report: Report, places: Mapping[int, Place], index: int, lim
     return Finding(tuple(measurements), "\n".join(lines + failed))
 
 
-def judge_path(report: Report, places: Mapping[int, Place], index: int, rules: Rules) -> Finding:
-    """Did the copies go straight to the other GPU, and no faster than the link can?
+def judge_path(
+    report: Report, places: Mapping[int, Place], index: int, rules: Rules, said: Mapping[tuple[str, str], Peering] | None = None
+) -> Finding:
+    """Did the copies go straight to the other GPU, and no faster than the link can? ``said`` is what NVML says, by slots.
 
     Silently staged: no faster with peer access than without (``staged_ratio``) and a write latency that only the host's
     memory explains. Bandwidth alone tells nothing: through the host Gen3 was seen at 11.4 GB/s.
@@ -118,13 +129,15 @@ def judge_path(report: Report, places: Mapping[int, Place], index: int, rules: R
     outgoing = [pair for pair in report.pairs if pair.source == index]
     measurements: list[Measurement] = []
     lines: list[str] = []
+    staged: list[str] = []
     for pair in outgoing:
         if pair.untried or pair.error:
             continue
         name = name_pair(pair.source, pair.target, places)
         if pair.can is False:
             measurements.append(taken("p2p.can-access", "no", name, exactly("yes")))
-            lines.append(f"{name}: the driver says that peer access is not possible")
+            ends = (places[pair.source].slot, places[pair.target].slot)
+            lines.append(f"{name}: the driver says that peer access is not possible{_ruled_out((said or {}).get(ends))}")
             continue
         ceiling = rules.nvlink_ceiling if pair.link is LinkKind.NVLINK else rules.ceiling
         speed = taken("p2p.bandwidth", pair.best_enabled, name, ceiling, note=_beside(pair))
@@ -135,12 +148,13 @@ def judge_path(report: Report, places: Mapping[int, Place], index: int, rules: R
                 f"{name}: {_speed(pair.best_enabled)} over {pair.link.value}, which carries {ceiling}: it did not happen as timed"
             )
         if path.outcome is Outcome.FAIL:
-            lines.append(f"{name}: {STAGED}: {_beside(pair)}")
+            staged.append(f"{name}: {STAGED}: {_beside(pair)}")
     if not measurements:
         return Finding(unmeasured=_untried(outgoing, places[index].slot))
-    staged = [pair for pair in report.tried if path_of(pair, rules) == STAGED]
-    if lines and staged:
-        lines.append(f"{count_of(len(staged), 'staged pair')} in all: {common_ground(staged, report, places)}")
+    if staged:
+        everywhere = [pair for pair in report.tried if path_of(pair, rules) == STAGED]
+        lines += [staged[0], *([f"and {len(staged) - 1} more from {places[index]}"] if len(staged) > 1 else [])]
+        lines.append(f"{count_of(len(everywhere), 'staged pair')} in all: {common_ground(everywhere, report, places)}")
     return Finding(tuple(measurements), "\n".join(lines))
 
 
@@ -235,6 +249,14 @@ def _beside(pair: Pair) -> str:
     """The other figures of a pair: one alone says nothing."""
     text = f"{_speed(pair.best_enabled)} with, {_speed(pair.best_disabled)} without peer access"
     return f"{text}, write {pair.write_us:g} us" if pair.write_us is not None else f"{text}, write latency unknown"
+
+
+def _ruled_out(said: Peering | None) -> str:
+    """NVML's reason, and what it means for a person."""
+    told = (
+        None if said is None else next((status for status in (said.write, said.read) if status not in (None, PeerStatus.OK)), None)
+    )
+    return "" if told is None else f": {told.name.lower().replace('_', ' ')} ({_ADVICE.get(told, 'ask the kernel log')})"
 
 
 def _speed(value: float | None) -> str:

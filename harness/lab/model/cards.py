@@ -11,42 +11,40 @@ from zlib import crc32
 
 from harness.lab.model.driver import UNINITIALISED, bound_driver
 from harness.lab.model.parts import GPUS, ModelGpu, View
+from harness.lab.model.pcie_host import gpu_addresses
 
 
 @dataclass(frozen=True)
 class Card:
-    """One GPU that the driver runs; ``index`` is the driver's and CUDA's number (PCI bus order)."""
+    """One GPU that the driver runs.
+
+    ``index`` is the driver's and CUDA's number (PCI bus order), ``group`` the address of the bridge that the GPUs of one chassis
+    share: the chassis' upstream port.
+    """
 
     index: int
     gpu: ModelGpu
     address: str
+    group: str
 
     @cached_property
     def slot(self) -> str:
         """Where it sits."""
         return self.gpu.slot
 
-    @property
-    def group(self) -> str:
-        """The address of the bridge that the GPUs of one chassis share: the chassis' upstream port."""
-        return f"0000:{self.gpu.chassis.root_bus + 3:02x}:00.0"
-
-
-def addresses(view: View) -> dict[str, str]:
-    """The PCI addresses of the GPUs whose BARs have a place, by slot, in bus order."""
-    if view.bios.get("MmioAbove4Gb") == "Disabled":
-        return {}
-    return {gpu.slot: f"0000:{gpu.chassis.root_bus + 4 + gpu.port:02x}:00.0" for gpu in GPUS}
-
 
 def cards(view: View) -> tuple[Card, ...]:
     """The GPUs that NVML and CUDA can open, in their order."""
     if bound_driver(view.faults) != "nvidia":
         return ()
-    placed = addresses(view)
+    placed = gpu_addresses(view)
     gone = {UNINITIALISED} if "gpu.nvml-count" in view.faults else set()
     running = [gpu for gpu in GPUS if gpu.slot in placed and gpu.slot not in gone]
-    return tuple(Card(index, gpu, placed[gpu.slot]) for index, gpu in enumerate(running))
+    groups: dict[str, str] = {}
+    for gpu in running:
+        # below the upstream port come the bus of the downstream ports and then one bus for each of them
+        groups.setdefault(gpu.chassis.name, f"0000:{int(placed[gpu.slot][5:7], 16) - gpu.port - 1:02x}:00.0")
+    return tuple(Card(index, gpu, placed[gpu.slot], groups[gpu.chassis.name]) for index, gpu in enumerate(running))
 
 
 def vary(*names: object) -> float:

@@ -2,28 +2,41 @@
 
 Figures that are no invention of this lab:
 
-* 45556 MiB and 250 W with ECC on, 48601 MiB and 260 W with ECC off: public nvidia-smi listings of Quadro RTX 8000.
+* 45556 MiB and 250 W with ECC on: public nvidia-smi listings of Quadro RTX 8000 (48601 MiB and 260 W with ECC off).
 * A GPU at rest idles down to Gen1 and says so with the clocks reason "idle" (0x1): nvml.h.
 * P2P status 0 (OK) for every pair across both sockets of a Cascade Lake machine: the all-yes peer matrix that TensorFlow printed
   on eight RTX 8000 with two Xeon Gold 6230 (lambdal/lambda-tensorflow-benchmark). The codes are nvml.h's.
-* ECC counters and retired pages are "Not Supported" while ECC is off: nvml.h.
+* Fields that a driver answers with "Not Supported" for a card: nvidia-smi prints N/A there; page retirement is one where a card
+  remaps rows instead (nvml.h).
 
-VBIOS versions, temperatures and idle power are invented.
+ECC is on. VBIOS versions, temperatures and idle power are invented.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.lab.model.cards import Card, addresses, cards, line, vary
+from harness.lab.model.cards import Card, cards, line, vary
 from harness.lab.model.driver import DRIVER_VERSION, UNINITIALISED, bound_driver
 from harness.lab.model.parts import View
+from harness.lab.model.pcie_host import gpu_addresses
 
 _MIB = 1 << 20
-_ECC_ON, _ECC_OFF = 45556 * _MIB, 48601 * _MIB
+_MEMORY = 45556 * _MIB
 _VBIOS, _OTHER_VBIOS = "90.02.30.00.05", "90.02.17.00.02"
 _ONE_SWITCH, _SYSTEM = 10, 50
-_UNSUPPORTED_WITHOUT_ECC = ("corrected", "uncorrected", "retired_single", "retired_double", "retirement_pending")
+_NOT_SUPPORTED = (
+    "serial",
+    "bar1",
+    "corrected",
+    "retired_single",
+    "retired_double",
+    "retirement_pending",
+    "reasons",
+    "power",
+    "power_cap",
+    "persistence",
+)
 
 RETIRING = "jbogA/slot06"
 OLD_REPLAYS = "jbogA/slot05"
@@ -41,7 +54,7 @@ def nvml(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
         yield 0.3, line("error", what="NVML", why=trouble[0], do=trouble[1])
         return
     listed = cards(view)
-    missing = "gpu.nvml-count" in view.faults and UNINITIALISED in addresses(view)
+    missing = "gpu.nvml-count" in view.faults and UNINITIALISED in gpu_addresses(view)
     count = len(listed) + missing
     yield 0.9, line("system", driver=DRIVER_VERSION, nvml=f"12.{DRIVER_VERSION}", cuda="12.2", count=count)
     for card in listed:
@@ -78,7 +91,7 @@ def option(arguments: Sequence[str], name: str, default: float) -> float:
 
 def _trouble(view: View) -> tuple[str, str] | None:
     """Why NVML cannot start, and what to do, in the words of the library and of the worker."""
-    if bound_driver(view.faults) != "nvidia" or not addresses(view):
+    if bound_driver(view.faults) != "nvidia" or not gpu_addresses(view):
         return "Driver Not Loaded", "load the nvidia module: the kernel log says why it is not there"
     if "gpu.nvml" in view.faults:
         return (
@@ -90,14 +103,12 @@ def _trouble(view: View) -> tuple[str, str] | None:
 
 def _gpu(view: View, card: Card, watch: float) -> str:
     faults, slot = view.faults, card.slot
-    ecc = "benign.nvml-not-supported" not in faults
     old = 150 if "benign.old-replays" in faults and slot == OLD_REPLAYS else 0
     # eighty a minute: ten times what Gen3 x16 may have at a bit error rate of 1e-12
     new = round(watch * 80 / 60) if "gpu.replay-rate" in faults and slot == REPLAYING else 0
     retiring = "gpu.ecc" in faults and slot == RETIRING
-    memory = _ECC_ON if ecc else _ECC_OFF
-    if "gpu.memory" in faults and slot == SHORT_OF_MEMORY:
-        memory = memory * 11 // 12  # one of the twelve memory partitions of a TU102 is off; an assumption
+    # one of the twelve memory partitions of a TU102 is off; an assumption
+    memory = _MEMORY * 11 // 12 if "gpu.memory" in faults and slot == SHORT_OF_MEMORY else _MEMORY
     fields = {
         "index": card.index,
         "address": card.address,
@@ -109,8 +120,8 @@ def _gpu(view: View, card: Card, watch: float) -> str:
         "vbios": _OTHER_VBIOS if "gpu.alike" in faults and slot == OTHER_VBIOS else _VBIOS,
         "memory": memory,
         "bar1": 256 * _MIB,
-        "ecc": ecc,
-        "ecc_pending": ecc,
+        "ecc": True,
+        "ecc_pending": True,
         "corrected": 0,
         "uncorrected": 1 if retiring else 0,
         "retired_single": 0,
@@ -125,11 +136,11 @@ def _gpu(view: View, card: Card, watch: float) -> str:
         "replay_seconds": watch,
         "reasons": 1,
         "power": round(28.0 + 4.0 * vary("power", slot), 1),
-        "power_cap": 250.0 if ecc else 260.0,
+        "power_cap": 250.0,
         "temperature": _temperature(card),
         "persistence": True,
     }
-    unread = {} if ecc else dict.fromkeys((*_UNSUPPORTED_WITHOUT_ECC, "power", "power_cap", "reasons"), "Not Supported")
+    unread = dict.fromkeys(_NOT_SUPPORTED, "Not Supported") if "benign.nvml-not-supported" in faults else {}
     return line("gpu", **{name: value for name, value in fields.items() if name not in unread}, unread=unread)
 
 

@@ -65,7 +65,7 @@ def p2p(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
     if "p2p.preflight" in view.faults:
         yield 3.1, line("holder", index=0, pid=2117, name="Xorg")
     if translating and "--force" not in arguments:
-        why = f"the IOMMU translates for {len(listed)} of {len(listed)} GPUs (DMA): peer writes would be lost or land elsewhere"
+        why = f"the IOMMU translates for {len(listed)} of {len(listed)} GPUs (DMA-FQ): peer writes would be lost or land elsewhere"
         yield 3.2, line("refused", why=why, gpus=[card.index for card in listed])
         return
     yield from _measured(view, listed, loops)
@@ -79,7 +79,7 @@ def _gpu(view: View, card: Card, translating: bool) -> dict[str, Any]:
         "address": card.address,
         "uuid": card.gpu.uuid,
         "group": card.group,
-        "iommu": "DMA" if translating else "none",
+        "iommu": "DMA-FQ" if translating else "identity" if "benign.iommu-identity" in view.faults else "none",
         "peers": _PEERS - held,
         "stopped": _TOO_MANY_PEERS if asked_nine else 0,
     }
