@@ -22,8 +22,11 @@ from harness.lab.fault import Fault
 
 _RULES = "field rules of the lab: what has gone wrong on benches before"
 
-UNAPPLIED = ("boot.events",)
-"""What fails where the settings were not applied: 64-bit windows stay off, so POST says UEFI0134 and the GPUs have no space."""
+NO_SPACE = ("pcie.aperture", "gpu.nvml")
+"""What fails while 64-bit windows are off, as they are as delivered: the GPUs have no space, the driver takes none of them."""
+
+UNAPPLIED = ("boot.events", *NO_SPACE)
+"""What fails where the settings were not applied and the machine was restarted: POST says UEFI0134 besides."""
 
 _BMC = (
     Fault(
@@ -62,6 +65,7 @@ _BIOS = (
         "bios.preflight-lockdown",
         "a recorded iDRAC9 7.10 in lockdown (NVIDIA/libredfish, dell_multi_dpu)",
         Blame.BENCH,
+        consequences=UNAPPLIED,
     ),
     Fault(
         "bios.preflight-lc",
@@ -69,6 +73,7 @@ _BIOS = (
         "bios.preflight-lc",
         "dell/iDRAC-Redfish-Scripting issue 108",
         Blame.BENCH,
+        consequences=("boot.host-reach",),
     ),
     Fault(
         "bios.preflight-pending",
@@ -76,6 +81,7 @@ _BIOS = (
         "bios.preflight-pending",
         "bmc-toolbox/bmclib pull 467: one pending set, shared by everybody",
         Blame.BENCH,
+        consequences=UNAPPLIED,
     ),
     Fault(
         "bios.preflight-jobs",
@@ -83,24 +89,28 @@ _BIOS = (
         "bios.preflight-jobs",
         "stackhpc/drac issue 2: BIOS and RAID jobs at one reset end in a loop",
         Blame.BENCH,
+        consequences=NO_SPACE,
     ),
     Fault(
         "bios.reconcile",
         "The answer to the settings PATCH is lost, and nothing of it was taken.",
         "bios.reconcile",
         "ansible-collections/community.general issue 3826: ambiguous answers to writes",
+        consequences=UNAPPLIED,
     ),
     Fault(
         "bios.job-before-reset",
         "The PATCH is answered 200 without Location: values are pending, no job exists, none can be made.",
         "bios.job-before-reset",
         "dell/terraform-provider-redfish issue 231",
+        consequences=UNAPPLIED,
     ),
     Fault(
         "bios.job-state",
         "The job stays Scheduled for ever, from the reset on with PR30.",
         "bios.job-state",
         "NVIDIA/libredfish src/dell.rs, comment at get_job_state",
+        consequences=UNAPPLIED,
     ),
     Fault(
         "bios.job-result",
