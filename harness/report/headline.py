@@ -38,7 +38,7 @@ def verdict_and_fault(record: Record) -> str:
     shown = word(record)
     if shown == PASSED:
         passed = sum(case.outcome == CaseOutcome.PASSED for case in record.cases)
-        return f"{shown}: nothing failed, {passed} cases passed"
+        return f"{shown}: nothing failed, {passed} {'case' if passed == 1 else 'cases'} passed"
     if shown in (FAILED, BROKEN, HARNESS_ERROR):
         return f"{shown}: {_FAULTS.get(record.end.blame if record.end else '', 'fault unknown')}{_not_judged(record)}"
     reasons = {

@@ -33,7 +33,7 @@ def record(word: str | None = "PASSED", *, mode: str = "replay", source: str = "
 
 def test_a_replay_of_hardware_gives_the_date_and_says_that_no_machine_was_touched():
     assert headline(record()) == (
-        "PASSED: nothing failed, 1 cases passed | REPLAY of tape r640-07, recorded 2026-03-02 from hardware; no machine was touched"
+        "PASSED: nothing failed, 1 case passed | REPLAY of tape r640-07, recorded 2026-03-02 from hardware; no machine was touched"
         " | PowerEdge R640, service tag ST-0001, BIOS 2.12.2, iDRAC 5.10.30.00"
     )
 

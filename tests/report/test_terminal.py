@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.record.entries import CaseRecord, Record
+from harness.limits import Outcome
+from harness.record.entries import CaseRecord, MeasurementRecord, Record
 from harness.record.lines import CaseOutcome
 from harness.report.headline import headline
 from harness.report.terminal import render_terminal
@@ -65,6 +66,22 @@ def test_violated_limits_come_before_marginal_ones(on_fire):
     rows = [line.split() for line in text.splitlines() if line.rstrip().endswith((" FAIL", " MARGINAL"))]
     assert rows[0][:1] + rows[0][-1:] == ["jbogA/slot03", "FAIL"]
     assert {row[-1] for row in rows} == {"FAIL", "MARGINAL"}
+
+
+def test_a_name_too_long_for_its_column_is_folded_and_never_cut(healthy):
+    stage, name = "s" * 50, "n" * 150
+    measurement = MeasurementRecord(name, 1, limit="2", outcome=Outcome.FAIL, case=f"{stage}.c")
+    case = CaseRecord(f"{stage}.c", f"{stage}.c", stage, CaseOutcome.FAILED, message="m")
+    text = show(replace(healthy, cases=(case,), measurements=(measurement,)))
+    assert "…" not in text
+    assert text.count("n") >= 150
+
+
+def test_a_case_that_was_not_measured_stands_there_once(on_fire):
+    silent = MeasurementRecord("gpu.ecc.volatile", None, case="gpu.ecc[jbogA/slot05]", note="not supported")
+    text = show(replace(on_fire, measurements=(*on_fire.measurements, silent)))
+    assert "gpu.ecc.volatile" not in text
+    assert text.count("gpu.ecc[jbogA/slot05]: ") == 1
 
 
 def test_what_was_not_measured_is_listed_with_its_reason(on_fire):
