@@ -247,6 +247,8 @@ class Idrac:
 
     def lockdown(self) -> str:
         """``Enabled``, ``Disabled``, or empty where the firmware has no lockdown mode."""
+        if not self.places.attributes:
+            return ""
         return text(self.redfish.get(self.places.attributes), "Attributes", "Lockdown.1.SystemLockdown")
 
     def lc_status(self) -> LcStatus:
@@ -259,6 +261,8 @@ class Idrac:
 
     def screenshot(self) -> Screenshot:
         """The host's screen now. A POST that only reads; needs the Enterprise licence and embedded video."""
+        if not self.places.screenshot:
+            return Screenshot(b"", self.clock.now())
         answer = self.redfish.observe_post(self.places.screenshot, {"FileType": "ServerScreenShot"}, timeout=120)
         try:
             return Screenshot(base64.b64decode(text(answer.body, "ServerScreenShotFile")), answer.at)
