@@ -36,6 +36,7 @@ _EXACT = frozenset(
         "secret",
         "clientsecret",
         "sharedsecret",
+        "privatekey",
         "chapsecret",
         "revchapsecret",
         "agentcommunity",
@@ -47,7 +48,7 @@ _EXACT = frozenset(
         "apikey",
     }
 )
-_ENDINGS = ("password", "passwordsalt", "passphrase", "privatekey", "chapsecret", "communityname", "communitystring")
+_ENDINGS = ("password", "passwordsalt", "passphrase", "chapsecret", "communityname", "communitystring")
 _STATES = frozenset({"", "enabled", "disabled", "true", "false", "yes", "no", "none", "null", "notapplicable"})
 _COMMON = frozenset({"public", "private", "password", "secret", "default", "unknown", "admin", "administrator", "root", "basic"})
 _LEARNED = 4
@@ -66,6 +67,6 @@ def is_secret_value(value: str) -> bool:
 
 def is_worth_learning(value: str) -> bool:
     """True where a value is long and odd enough to be looked for everywhere: not a common word, a mask or a short number."""
-    if len(value) < _LEARNED or value.lower() in _COMMON or not is_secret_value(value):
+    if len(value) < _LEARNED or len(set(value)) < _LEARNED - 1 or value.lower() in _COMMON or not is_secret_value(value):
         return False
     return any(each.isalpha() for each in value) or sum(each.isdigit() for each in value) >= 2 * _LEARNED

@@ -50,7 +50,7 @@ class StreamRedactor:
 
     def flush(self) -> list[bytes]:
         """Return what was held back: the stream has ended, so a beginning was only a beginning."""
-        spans, _pending = self._find()
+        spans, _pending = self._find(is_over=True)
         return self._release(spans, len(self._pieces))
 
     def shown(self) -> bytes:
@@ -61,22 +61,21 @@ class StreamRedactor:
         whole = sum(map(len, self._pieces))
         return self._masked([*spans, *([_Span(pending, whole)] if pending < whole else [])])[-1]
 
-    def _find(self) -> tuple[list[_Span], int]:
-        """The secrets in what is pending, and where the bytes begin that may become another one."""
+    def _find(self, *, is_over: bool = False) -> tuple[list[_Span], int]:
+        """The secrets in what is pending, and where the bytes begin that may become another one (none if the stream is over)."""
         self._heed_forms()
         joined = b"".join(self._pieces)
         plain, places = _without_line_ends(joined)
-        pending = min(self._beginning(plain), self._beginning(plain.removesuffix(b" ")))
+        pending = len(plain) if is_over else self._beginning(plain)
         spans: list[_Span] = []
         position = 0
         while (match := self._pattern.search(plain, position)) is not None:
             if match.start() >= pending:
-                return spans, places[pending] if pending < len(places) else len(joined)
+                break
             position = match.end()
             if match[0] != _MARK:
                 spans.append(_Span(places[match.start()], places[match.end() - 1] + 1))
-            rest = plain[position:]
-            pending = position + min(self._beginning(rest), self._beginning(rest.removesuffix(b" ")))
+            pending = len(plain) if is_over else position + self._beginning(plain[position:])
         return spans, places[pending] if pending < len(places) else len(joined)
 
     def _heed_forms(self) -> None:
@@ -90,9 +89,13 @@ class StreamRedactor:
         self._longest = max(map(len, self._beginnings), default=0)
 
     def _beginning(self, plain: bytes) -> int:
-        """Where the longest end of ``plain`` begins that a secret could begin with; its length where there is none."""
-        for length in range(min(self._longest, len(plain)), 0, -1):
-            if plain[-length:] in self._beginnings:
+        """Where the longest end of ``plain`` begins that a secret could begin with; its length where there is none.
+
+        A space at the end may turn out to belong to a line end.
+        """
+        for length in range(min(self._longest + 1, len(plain)), 0, -1):
+            end = plain[-length:]
+            if end in self._beginnings or (length > 1 and end.removesuffix(b" ") in self._beginnings):
                 return len(plain) - length
         return len(plain)
 

@@ -290,6 +290,20 @@ class TestReads:
         tape, state = record(lambda bench: program(bench, 0.03), costs=0.05)
         assert state == program(replay(tape), 0.0) == "On"
 
+    def test_the_noise_of_adding_times_does_not_hide_a_sample(self, record, replay, paths):
+        def program(bench):
+            bench.bmc.ask(HttpQuestion.act("POST", paths["reset"]))
+            for tenth in range(6):
+                bench.clock.sleep(tenth / 10 - bench.clock.now())
+                bench.bmc.ask(HttpQuestion.observe("GET", paths["system"]))
+
+        bench = replay(record(program, power_at=0.3)[0])
+        bench.clock.sleep(1234.6)
+        bench.bmc.ask(HttpQuestion.act("POST", paths["reset"]))
+        bench.clock.sleep(0.3)
+        assert bench.clock.now() - 1234.6 < 0.3, "the clock is a hair early"
+        assert bench.bmc.ask(HttpQuestion.observe("GET", paths["system"])).body == {"PowerState": "On"}
+
     def test_each_answer_is_a_value_of_its_own(self, replay, tape, paths):
         bench = replay(tape)
         question = HttpQuestion.observe("GET", paths["system"])
@@ -406,7 +420,9 @@ class TestErrors:
                 bench.bmc.ask(question)
             bench.bmc.ask(HttpQuestion.act("POST", paths["reset"]))
 
-        tape, _ = record(program, fails=lambda question, now: Unreachable("gone") if now == 5 and question.method == "GET" else None)
+        tape, _ = record(
+            program, fails=lambda question, now: Unreachable("gone") if now == 5 and question.method == "GET" else None
+        )
         bench = replay(tape)
         bench.bmc.ask(HttpQuestion.act("POST", paths["reset"]))
         assert bench.bmc.ask(HttpQuestion.observe("GET", paths["firmware"])).status == 200
