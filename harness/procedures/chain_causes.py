@@ -122,23 +122,27 @@ def no_answer(port: Function) -> Finding:
 def no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
     """A BAR without an address."""
     wide = is_wide(function, index)
-    line = next(_lines_about(snapshot, function, index), "")
-    if not line:
-        line = f"{function.bdf}: BAR {index} has no address, and the kernel log has no line about it"
+    short = next(_shortages(snapshot, function, index), "")
+    line = short or _driver_line(snapshot, function, index)
+    evidence = line or f"{function.bdf}: BAR {index} has no address, and the kernel log has no line about it"
     window = _largest(snapshot, function.root, wide=wide)
-    space = "64-bit" if wide else "32-bit"
     if wide and window is None and snapshot.windows:
         return Finding(
-            line,
+            evidence,
             f"{function.root} has no 64-bit memory window: memory-mapped I/O above 4 GB is off",
             "set MmioAbove4Gb=Enabled and start the host again",
         )
+    if not short:
+        return Finding(
+            evidence,
+            "firmware or kernel passed this BAR over: the kernel log tells of no shortage",
+            "compare with a good neighbour, then with another BIOS and another kernel (try pci=realloc once)",
+        )
     given = "" if window is None else f" of {number(window.size / 2**20)} MiB"
-    need = "rounding included, the windows below need more" if wide else "each GPU needs 16 MiB, 17 with its ROM"
     return Finding(
-        line,
-        f"the {space} memory window{given} of {function.root} is used up ({need}), or firmware passed the BAR over",
-        "spread the GPUs over more root ports or attach fewer; kernel options cannot widen the window of a host bridge",
+        evidence,
+        f"the {'64' if wide else '32'}-bit memory window{given} of {function.root} is used up{_need(snapshot, function, index)}",
+        "spread the GPUs over more root ports or attach fewer; no kernel option widens the window of a host bridge",
     )
 
 
@@ -162,8 +166,8 @@ def _presence(port: Function) -> bool:
     return express is not None and express.slot is not None and express.slot.presence
 
 
-def _lines_about(snapshot: Snapshot, function: Function, index: int) -> Iterator[str]:
-    """Kernel lines about a BAR: on the BAR itself, on a window above it, by the driver."""
+def _shortages(snapshot: Snapshot, function: Function, index: int) -> Iterator[str]:
+    """Kernel lines about the BAR itself, then about a window above it that it would have been in."""
     for shortage in snapshot.log.shortages:
         if shortage.bdf == function.bdf and shortage.name == f"BAR {index}":
             yield shortage.line
@@ -172,9 +176,28 @@ def _lines_about(snapshot: Snapshot, function: Function, index: int) -> Iterator
     for shortage in snapshot.log.shortages:
         if shortage.bdf in above and shortage.resource.kind == "mem" and shortage.resource.prefetchable == wide:
             yield shortage.line
-    for invalid in snapshot.log.invalid_bars:
-        if invalid.bdf == function.bdf and invalid.bar == index:
-            yield invalid.line
+
+
+def _driver_line(snapshot: Snapshot, function: Function, index: int) -> str:
+    invalid = snapshot.log.invalid_bars
+    return next((found.line for found in invalid if (found.bdf, found.bar) == (function.bdf, index)), "")
+
+
+def _need(snapshot: Snapshot, function: Function, index: int) -> str:
+    """What the parts of this kind behind the host bridge need at least, judged by those that have their place.
+
+    The window above a part is rounded up to its largest BAR: 256 MiB and 32 MiB together occupy 512 MiB.
+    """
+    wide = is_wide(function, index)
+    alike = [other for other in snapshot.functions if (other.root, other.id) == (function.root, function.id)]
+    strides = []
+    for other in alike:
+        sizes = [bar.size for bar in other.bars if bar.index < 6 and bar.is_memory and bar.is_64bit == wide]
+        strides.append(-(-sum(sizes) // max(sizes)) * max(sizes) if sizes else 0)
+    stride = max(strides, default=0) / 2**20
+    if not stride:
+        return ""
+    return f": {len(alike)} such parts take {number(stride)} MiB each, {number(len(alike) * stride)} MiB besides what else is there"
 
 
 def _largest(snapshot: Snapshot, root: str, *, wide: bool) -> RootWindow | None:

@@ -15,6 +15,7 @@ from harness.procedures.views import differences, machine_of, views
 
 
 @pytest.mark.check("pcie.four-view")
+@pytest.mark.vital
 def test_everybody_names_the_same_part(
     slot: Slot,
     *,
@@ -25,7 +26,7 @@ def test_everybody_names_the_same_part(
     fabric_parts: tuple[FabricPart, ...] | None,
     measure: Measure,
 ) -> None:
-    """A failure means that the fabric and the machine disagree about a slot: a stale list, or a neighbour's part."""
+    """A failure means a stale list or a neighbour's part; the stages that load the parts are closed, for it may be in use."""
     if fabric_parts is None:
         raise NotApplicable("the bench has no fabric to compare with")
     slots = [platform.slot(name) for name in chain.slots]
