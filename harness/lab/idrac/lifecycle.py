@@ -142,23 +142,20 @@ def _entries(controller: Controller, request: Request) -> Reply:
 
 
 def _passes(entry: LogEntry, key: str, test: str, wanted: str) -> bool:
-    value: str | int
     match key:
+        case "Id":
+            return wanted.isdigit() and _holds(test, entry.number - int(wanted))
         case "MessageId":
             value = entry.message_id if "." not in wanted else messages.full(entry.message_id)
         case "Severity":
             value = entry.severity
-        case "Id":
-            return wanted.isdigit() and _compare(entry.number, test, int(wanted))
         case _:
             value = stamp(entry.at)
-    return _compare(value, test, wanted)
+    return _holds(test, (value > wanted) - (value < wanted))
 
 
-def _compare(value: str | int, test: str, wanted: str | int) -> bool:
-    if isinstance(value, int) != isinstance(wanted, int):
-        return False
-    order = (value > wanted) - (value < wanted)  # type: ignore[operator]
+def _holds(test: str, order: int) -> bool:
+    """Whether an OData comparison holds of two values of which the first is greater (positive), less or the same."""
     return {"eq": order == 0, "ne": order != 0, "gt": order > 0, "ge": order >= 0, "lt": order < 0, "le": order <= 0}[test]
 
 
