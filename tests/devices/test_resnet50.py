@@ -1,0 +1,98 @@
+import json
+
+import pytest
+
+from harness.clock import VirtualClock
+from harness.devices.host import Host
+from harness.devices.resnet50 import run_resnet50
+from harness.errors import BenchError, BringupError
+from harness.ports import CommandAnswer
+
+HELLO = {
+    "kind": "hello", "worker": "resnet50", "schema": 1, "framework": "tensorflow", "precision": "fp16", "compiler": "xla",
+    "batch": 512, "data": "synthetic", "driver": "535.183.01", "versions": {"tensorflow": "1.15.5", "nccl": "2.17.1"}, "steps": 10,
+}  # fmt: skip
+
+
+class Lane:
+    def __init__(self, objects):
+        self.lines = [json.dumps(line) for line in (*objects, {"kind": "end", "lines": len(objects)})]
+        self.asked = []
+
+    def ask(self, question, on_line=None):
+        self.asked.append(question.key)
+        return CommandAnswer(0, "\n".join(self.lines), "", 0.0, 0.0)
+
+    def close(self):
+        pass
+
+
+def run(*objects):
+    return run_resnet50(Host(Lane([HELLO, *objects]), VirtualClock()))
+
+
+def gpus(count):
+    return [{"kind": "gpu", "index": i, "rank": i, "address": f"0000:4{i}:00.0", "uuid": f"GPU-{i}"} for i in range(count)]
+
+
+def test_the_identity_is_read_and_prints_itself():
+    identity = run().identity
+    assert str(identity) == "tensorflow fp16 xla batch 512"
+    assert identity.details == ("tensorflow fp16 xla batch 512, synthetic data, driver 535.183.01 (tensorflow 1.15.5, nccl 2.17.1)")
+
+
+def test_figures_of_all_gpus_are_made_from_the_windows():
+    windows = [{"kind": "window", "number": n, "rate": rate, "loss": 7.5} for n, rate in enumerate([1800.0, 2000.0, 2200.0])]
+    solos = [
+        {"kind": "solo", "index": i, "rate": rate, "hash": "a", "loss": 7.7, "bad_step": None}
+        for i, rate in enumerate([1000, 1100.0])
+    ]
+    report = run(*gpus(2), *windows, *solos)
+    assert report.total == pytest.approx(3 / (1 / 1800 + 1 / 2000 + 1 / 2200))  # images over time, not a mean of rates
+    assert report.median_per_gpu == 1000.0
+    assert report.spread == pytest.approx(20.0)
+    assert report.median_solo == 1050.0
+    assert report.efficiency == pytest.approx(report.total / 2100)
+
+
+def test_a_loss_that_is_no_number_is_none():
+    report = run(
+        {"kind": "window", "number": 1, "rate": 100.0, "loss": None},
+        {"kind": "rank", "rank": 0, "index": 0, "hash": "a", "bad_step": 41},
+    )
+    assert report.windows[0].loss is None
+    assert report.ranks[0].bad_step == 41
+
+
+def test_what_the_ranks_exchanged_is_read():
+    report = run(
+        {"kind": "allreduce", "ranks": 20, "elements": 1024, "wrong": 3, "wrong_ranks": [4]},
+        {"kind": "transport", "p2p": 18, "shm": 2, "net": 0},
+        {"kind": "telemetry", "index": 0, "power": 248.2, "temperature": 68, "reasons": {"sw_power_cap": 0.62}},
+    )
+    assert (report.allreduce.wrong, report.allreduce.wrong_ranks) == (3, (4,))
+    assert str(report.transport) == "18 P2P, 2 SHM, 0 NET"
+    assert str(report.told(0)) == "248.2 W, 68 C, sw_power_cap 62%"
+    assert report.told(1) is None
+
+
+def test_a_run_without_figures_has_none_and_says_why():
+    report = run({"kind": "untried", "why": "fewer than two GPUs"})
+    assert (report.total, report.median_per_gpu, report.spread, report.median_solo, report.efficiency) == (None,) * 5
+    assert (report.untried, report.allreduce, report.solo(0)) == ("fewer than two GPUs", None, None)
+
+
+def test_the_number_of_windows_is_asked_for():
+    lane = Lane([HELLO])
+    run_resnet50(Host(lane, VirtualClock()), windows=20)
+    assert lane.asked == ["agent resnet50 --windows 20"]
+
+
+def test_a_missing_framework_is_the_bench_s_fault():
+    with pytest.raises(BenchError, match="neither torch nor tensorflow"):
+        run({"kind": "error", "what": "framework", "why": "neither torch nor tensorflow is installed"})
+
+
+def test_a_worker_without_an_identity_is_refused():
+    with pytest.raises(BringupError, match="no field 'framework'"):
+        run_resnet50(Host(Lane([{"kind": "hello", "worker": "resnet50", "schema": 1}]), VirtualClock()))
