@@ -37,6 +37,13 @@ _BMC = (
         Blame.BENCH,
     ),
     Fault(
+        "bmc.auth.sessions",
+        "All eight sessions of the BMC are taken by others: HTTP 503, RAC0218.",
+        "bmc.auth",
+        "bb-Ricardo/check_redfish issues 89 and 198: leaked sessions",
+        Blame.BENCH,
+    ),
+    Fault(
         "bmc.tls",
         "The BMC shows another certificate than the pinned one.",
         "bmc.tls",
@@ -74,6 +81,14 @@ _BIOS = (
         "dell/iDRAC-Redfish-Scripting issue 108",
         Blame.BENCH,
         consequences=("boot.host-reach",),
+    ),
+    Fault(
+        "bios.preflight-lc.occupied",
+        "Somebody is logged in on the host: a restart would cut them off.",
+        "bios.preflight-lc",
+        _RULES,
+        Blame.BENCH,
+        NO_SPACE,
     ),
     Fault(
         "bios.preflight-pending",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.lab.idrac import registry
 from harness.lab.idrac.controller import Controller, Identity, Status
+from harness.lab.idrac.sessions import MOST
 from harness.lab.model import parts
 
 MODEL = "PowerEdge R640"
@@ -35,6 +36,9 @@ def deliver(controller: Controller) -> Status:
     faults, bios = controller.faults, controller.bios
     bios.current["SystemBiosVersion"] = controller.identity.bios_version
     _write_history(controller)
+    if "bmc.auth.sessions" in faults:
+        for _ in range(MOST):
+            controller.sessions.start("operator", "192.0.2.7")
     if "bios.attributes" in faults:
         bios.fix("EmbVideo", "Disabled")
     if "bios.preflight-pending" in faults:

@@ -22,6 +22,9 @@ LATENCY = 0.3
 NOT_FOUND = 127
 """The shell's exit status for a command it does not know."""
 
+LOGGED_IN = "carol    pts/0        2026-01-05 07:12 (192.0.2.9)"
+"""Somebody at work on the machine, as ``who`` shows it."""
+
 Lines: TypeAlias = Iterable[tuple[float, str]]
 """Output lines with the seconds since the command started."""
 
@@ -77,7 +80,7 @@ class ModelHost:
                     ("uname", "-r"): post.KERNEL_RELEASE,
                     ("hostname",): post.HOST_NAME,
                     ("id", "-u"): "0",
-                    ("who",): "",
+                    ("who",): LOGGED_IN if "bios.preflight-lc.occupied" in machine.faults else "",
                     ("true",): "",
                 }
                 answer = plain.get(tuple(words))

@@ -87,13 +87,12 @@ def test_another_machine_says_so_itself(clock: VirtualClock) -> None:
 
 
 def test_all_sessions_taken_is_the_benchs_trouble(clock: VirtualClock) -> None:
-    machine = Machine(clock)
-    application = IdracApplication(machine)
-    for _ in range(8):
-        machine.controller.sessions.start("gui", "elsewhere")
-    bmc = ModelBmc(clock, application, password=parts.BMC_PASSWORD)
     with pytest.raises(BenchError, match="RAC0218"):
-        bmc.ask(HttpQuestion.observe("GET", names.SYSTEM))
+        get(open_model(clock, frozenset({"bmc.auth.sessions"})))
+
+
+def test_somebody_may_be_logged_in(clock: VirtualClock) -> None:
+    assert "pts/0" in run(open_model(clock, frozenset({"bios.preflight-lc.occupied"})), "who")
 
 
 def test_a_lost_session_is_opened_again_for_a_read_and_never_for_a_write(clock: VirtualClock) -> None:
