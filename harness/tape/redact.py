@@ -31,6 +31,9 @@ _ASSIGNED = re.compile(
     r"^(?P<name>[ \t]*[\w.#-]{1,80})(?P<between>[ \t]*[=:][ \t]*)(?P<value>[^\s{\[][^\r\n]*)(?P<end>)", re.MULTILINE
 )
 
+_SHORT = 200
+"""Longer texts than this are not remembered."""
+
 
 class Redactor:
     """Takes secrets out of what is about to be recorded, and learns those it meets under their names."""
@@ -39,6 +42,7 @@ class Redactor:
         self._literals: set[str] = set()
         self._forms: tuple[str, ...] = ()
         self._pattern = re.compile(re.escape(REDACTED))
+        self._known: dict[str, str] = {}  # what short texts became, until something is learned: records repeat themselves
         for literal in literals:
             self.learn(literal)
 
@@ -48,17 +52,19 @@ class Redactor:
         if not text or text in self._literals:
             return
         self._literals.add(text)
+        self._known.clear()
         found = {form for literal in self._literals for form in forms(literal)}
         self._forms = tuple(sorted(found, key=lambda form: (-len(form), form)))
         self._pattern = re.compile("|".join(re.escape(form) for form in (REDACTED, *self._forms)))
 
     def text(self, text: str) -> str:
         """Redact literals, and values under their names as JSON, XML attributes and ``name = value`` lines write them."""
-        lower = text.lower()
-        if any(hint in lower for hint in _HINTS):
-            for pattern in (_QUOTED, _ATTRIBUTE, _ASSIGNED):
-                text = pattern.sub(self._without_value, text)
-        return self._without_literals(text)
+        if len(text) > _SHORT:
+            return self._redacted(text)
+        if text not in self._known:
+            redacted = self._redacted(text)
+            self._known[text] = redacted
+        return self._known[text]
 
     def json(self, value: Json) -> Json:
         """Redact a JSON value: a new one, with the secrets under their names learned before anything is kept."""
@@ -72,6 +78,13 @@ class Redactor:
     def stream(self, *, mark_every_piece: bool = False) -> StreamRedactor:
         """A filter for a stream of bytes whose pieces may cut a secret anywhere."""
         return StreamRedactor(lambda: self._forms, mark_every_piece=mark_every_piece)
+
+    def _redacted(self, text: str) -> str:
+        lower = text.lower()
+        if any(hint in lower for hint in _HINTS):
+            for pattern in (_QUOTED, _ATTRIBUTE, _ASSIGNED):
+                text = pattern.sub(self._without_value, text)
+        return self._without_literals(text)
 
     def _json(self, value: Json) -> Json:
         if isinstance(value, str):
