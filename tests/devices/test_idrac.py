@@ -215,7 +215,7 @@ def test_an_old_idrac_has_other_places_and_lacks_some(field_data, clock):
     assert idrac.places.attributes == "/redfish/v1/Managers/iDRAC.Embedded.1/Attributes"
     assert (idrac.places.dmtf_jobs, idrac.places.lc_status) == ("", "")
     assert idrac.bios().apply_times == ()
-    assert idrac.lockdown() == ""
+    assert idrac.lockdown() == "Disabled"
 
 
 def test_what_an_idrac_does_not_have_is_not_asked_for(script):
