@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from harness.cli.progress import ProgressLines
-from harness.errors import BringupError, UsageMistake
+from harness.errors import BenchError, UsageMistake
 from harness.plugin.settings import Settings
 
 
@@ -39,15 +39,12 @@ def _render(folder: Path) -> None:
     from harness.report.files import write_reports
     from harness.report.terminal import render_terminal
 
-    record = read_record(folder / "results.jsonl")
-    problem = ""
-    try:
-        write_reports(folder)
-    except BringupError as error:
-        problem = str(error)
     console = Console(highlight=False, soft_wrap=False)
-    render_terminal(record, console)
-    if problem:
-        sys.stderr.write(f"bringup: {problem}\n")
+    try:
+        written = write_reports(folder)
+    except BenchError as error:
+        render_terminal(read_record(folder), console)
+        sys.stderr.write(f"bringup: {error}\n")
     else:
-        console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+        render_terminal(written.record, console)
+        console.print(f"report: {written.page}", soft_wrap=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
@@ -50,6 +51,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@cache
 def build_payload() -> bytes:
     """The agent's zip, the same bytes for the same sources: package ``agent``, its main, and nvidia-ml-py.
 

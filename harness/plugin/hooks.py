@@ -48,6 +48,8 @@ class RunHooks:
                 self.run.open()
             except BringupError as error:
                 raise pytest.UsageError(self.run.redactor.text(str(error))) from None
+        if self.run.is_open:
+            self.run.plan([item.stash[CASE] for item in session.items])
         return (yield)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -120,6 +120,11 @@ class Run:
         if self.recorder is not None:
             self.lanes = self.recorder.lanes(self.lanes)
 
+    def plan(self, cases: Sequence[Case]) -> None:
+        """Write down every case that should be reached, so that a run that is cut off still names them all."""
+        listed = [{"case": case.id, "check": case.check, "stage": case.stage, "slot": case.slot, "title": case.title} for case in cases]
+        self.ledger.write("plan", cases=listed)
+
     def part(self, name: str) -> Part:
         """What is known of the part in a slot."""
         return self._parts.get(name, Part(name))
