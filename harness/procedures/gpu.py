@@ -32,9 +32,7 @@ def judge_counted(slot: str, address: str, gpu: Gpu | None, inventory: Inventory
     if gpu is not None and not gpu.error:
         return Finding((taken("gpu.nvml-count", "counted", slot, exactly("counted")),))
     state = "missing" if gpu is None else gpu.error
-    lines = [
-        f"{slot} at {address} is bound to the driver, but NVML has only {_opened(inventory)} GPUs and this one is not among them"
-    ]
+    lines = [f"{slot} at {address} is bound to the driver, but is not among the {_opened(inventory)} GPUs that NVML opens"]
     if gpu is not None:
         lines = [f"{slot} at {address}: NVML counts it and cannot open it ({gpu.error})"]
     lines += _quote(inventory.said_of(address), inventory)

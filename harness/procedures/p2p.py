@@ -144,9 +144,7 @@ def judge_path(
         path = taken("p2p.path", path_of(pair, rules), name, exactly(DIRECT), note=_beside(pair))
         measurements += [speed, path]
         if speed.outcome is Outcome.FAIL:
-            lines.append(
-                f"{name}: {_speed(pair.best_enabled)} over {pair.link.value}, which carries {ceiling}: it did not happen as timed"
-            )
+            lines.append(f"{name}: {_speed(pair.best_enabled)} over {pair.link.value} ({ceiling}): it did not happen as timed")
         if path.outcome is Outcome.FAIL:
             staged.append(f"{name}: {STAGED}: {_beside(pair)}")
     if not measurements:
