@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from harness.errors import BringupError
@@ -46,6 +47,18 @@ class Fields:
     def maybe_flag(self, name: str) -> bool | None:
         """True or false, or None where the worker could not read it."""
         return self.flag(name) if name in self else None
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list of whole numbers; empty where the field is missing."""
+        found = self.sequence(name)
+        if not all(isinstance(value, int) and not isinstance(value, bool) for value in found):
+            raise BringupError(f"{self.where}: field {name!r} is {found!r}; are the agent and this harness of the same version?")
+        return tuple(found)
+
+    def maybe_finite(self, name: str) -> float | None:
+        """A number, or None where it is null, infinite or no number (Python's JSON has words for both)."""
+        value = self.maybe_number(name)
+        return value if value is not None and isfinite(value) else None
 
     def sequence(self, name: str) -> Sequence[Any]:
         """A list; empty where the field is missing."""

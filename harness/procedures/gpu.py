@@ -15,7 +15,9 @@ from harness.procedures.finding import Finding, taken
 T = TypeVar("T", int, str)
 
 _MIB = 1 << 20
-_NOT_SUPPORTED = "Not Supported"
+NOT_SUPPORTED = "Not Supported"
+"""How the driver says that a card has no such thing (nvml.h, NVML_ERROR_NOT_SUPPORTED)."""
+
 _UNSIGNED = ("unsigned module", "key is rejected", "key was rejected", "signature and/or required key")
 
 
@@ -69,7 +71,7 @@ def judge_ecc(slot: str, gpu: Gpu, limits: GpuLimits) -> Finding:
     note = gpu.why_unread("uncorrected") if ecc.uncorrected is None else ""
     measurements = [taken("gpu.uncorrected-ecc", ecc.uncorrected, slot, limits.uncorrected_ecc, note=note)]
     # parts with row remapping have no page retirement: there is nothing that could be pending
-    if ecc.retirement_pending is not None or gpu.unread.get("retirement_pending") != _NOT_SUPPORTED:
+    if ecc.retirement_pending is not None or gpu.unread.get("retirement_pending") != NOT_SUPPORTED:
         pending = None if ecc.retirement_pending is None else int(ecc.retirement_pending)
         note = gpu.why_unread("retirement_pending") if pending is None else ""
         measurements.append(taken("gpu.pending-retirement", pending, slot, limits.pending_retirement, note=note))

@@ -130,6 +130,7 @@ def judge_path(
     measurements: list[Measurement] = []
     lines: list[str] = []
     staged: list[str] = []
+    slow = slow_pairs(report)
     for pair in outgoing:
         if pair.untried or pair.error:
             continue
@@ -140,7 +141,8 @@ def judge_path(
             lines.append(f"{name}: the driver says that peer access is not possible{_ruled_out((said or {}).get(ends))}")
             continue
         ceiling = rules.nvlink_ceiling if pair.link is LinkKind.NVLINK else rules.ceiling
-        speed = taken("p2p.bandwidth", pair.best_enabled, name, ceiling, note=_beside(pair))
+        aside = "; well below its like, for information" if pair in slow else ""
+        speed = taken("p2p.bandwidth", pair.best_enabled, name, ceiling, note=f"{_beside(pair)}{aside}")
         path = taken("p2p.path", path_of(pair, rules), name, exactly(DIRECT), note=_beside(pair))
         measurements += [speed, path]
         if speed.outcome is Outcome.FAIL:

@@ -14,6 +14,8 @@ from harness.platform import Gpu as GpuLimits
 from harness.platform import Platform, Slot
 from harness.plugin.measuring import Measure
 from harness.procedures.gpu import (
+    NOT_SUPPORTED,
+    ecc_mode,
     fellows_of,
     judge_alike,
     judge_binding,
@@ -81,8 +83,10 @@ def test_no_gpu_has_uncorrected_errors(slot: Slot, platform: Platform, gpu_in: M
     A failure means that the memory is failing: data may be wrong already.
     """
     gpu = _gpu_in(slot, gpu_in)
+    if gpu.ecc.current is None and gpu.why_unread("ecc") != NOT_SUPPORTED:
+        raise NotMeasured(f"{slot}: whether ECC is on: {gpu.why_unread('ecc')}")
     if not gpu.ecc.current:
-        raise NotApplicable(f"{slot}: ECC is {'off' if gpu.ecc.current is False else 'not there'}, so nothing counts errors")
+        raise NotApplicable(f"{slot}: ECC is {ecc_mode(gpu)}, so nothing counts errors")
     judge_ecc(slot.name, gpu, _limits(platform)).record(measure)
 
 

@@ -130,6 +130,7 @@ def test_a_missing_library_is_the_bench_s_fault():
         (PAIR | {"link": "carrier pigeon"}, "not one of pcie, nvlink"),
         (PAIR | {"wrong": {"class": "odd", "first": 0, "last": 0, "size": 4}}, "class is 'odd'"),
         ({"kind": "pair", "to": 1}, "no field 'from'"),
+        ({"kind": "contention", "gpus": ["0"]}, "field 'gpus' is"),
     ],
 )
 def test_words_nobody_knows_are_refused(line, said):

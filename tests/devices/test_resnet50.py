@@ -96,3 +96,10 @@ def test_a_missing_framework_is_the_bench_s_fault():
 def test_a_worker_without_an_identity_is_refused():
     with pytest.raises(BringupError, match="no field 'framework'"):
         run_resnet50(Host(Lane([{"kind": "hello", "worker": "resnet50", "schema": 1}]), VirtualClock()))
+
+
+def test_a_loss_that_python_prints_as_nan_is_no_number_either():
+    report = run(
+        {"kind": "window", "number": 1, "rate": 100.0, "loss": float("nan")}, {"kind": "solo", "index": 0, "loss": float("inf")}
+    )
+    assert (report.windows[0].loss, report.solos[0].loss) == (None, None)

@@ -262,6 +262,13 @@ def test_a_pair_without_peer_access_fails_with_the_driver_s_reason(status, said)
     assert said in finding.explanation
 
 
+def test_a_pair_well_below_its_like_is_noted_and_not_failed():
+    finding = judge_path(a_report([good_pair(0, 1, enabled=6.0)]), PLACES, 0, RULES)
+    assert outcomes(finding) == {Outcome.PASS}
+    noted = [taken.part.slot for taken in finding.measurements if "well below its like" in taken.note]
+    assert noted == ["A0 -> A1"]
+
+
 def test_a_missing_figure_is_not_measured():
     finding = judge_path(a_report([good_pair(0, 1, write_us=None)]), PLACES, 0, RULES)
     assert Outcome.NOT_MEASURED in outcomes(finding)

@@ -144,8 +144,8 @@ def _link(fields: Fields) -> LoadedLink:
 def _contention(fields: Fields) -> Contention:
     return Contention(
         group=fields.text("group", ""),
-        gpus=tuple(fields.sequence("gpus")),
-        partners=tuple(fields.sequence("partners")),
+        gpus=fields.integers("gpus"),
+        partners=fields.integers("partners"),
         write_alone=fields.maybe_number("write_alone"),
         write_together=fields.maybe_number("write_together"),
         read_alone=fields.maybe_number("read_alone"),

@@ -77,13 +77,13 @@ def _solo(fields: Fields) -> Solo:
         index=fields.integer("index"),
         rate=fields.maybe_number("rate"),
         hash=fields.text("hash", ""),
-        loss=fields.maybe_number("loss"),
+        loss=fields.maybe_finite("loss"),
         bad_step=fields.maybe_integer("bad_step"),
     )
 
 
 def _window(fields: Fields) -> Window:
-    return Window(fields.integer("number"), fields.number("rate"), fields.maybe_number("loss"))
+    return Window(fields.integer("number"), fields.number("rate"), fields.maybe_finite("loss"))
 
 
 def _rank(fields: Fields) -> Rank:
@@ -91,8 +91,8 @@ def _rank(fields: Fields) -> Rank:
 
 
 def _allreduce(fields: Fields) -> AllReduce:
-    wrong = tuple(fields.sequence("wrong_ranks"))
-    return AllReduce(fields.integer("ranks"), fields.integer("elements"), fields.integer("wrong"), wrong)
+    counts = fields.integer("ranks"), fields.integer("elements"), fields.integer("wrong")
+    return AllReduce(*counts, fields.integers("wrong_ranks"))
 
 
 def _transport(fields: Fields) -> Transport:
