@@ -32,7 +32,11 @@ class RunHooks:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        left_out = collection.order(items, self.run)
+        try:
+            left_out = collection.order(items, self.run)
+        except pytest.UsageError as error:
+            self.run.harness_fails("harness.collection", str(error))
+            raise
         if left_out:
             config.hook.pytest_deselected(items=left_out)
 

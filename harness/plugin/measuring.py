@@ -44,6 +44,8 @@ class Measure:
         """Record ``value``; without a limit it is recorded and not judged. None was not measured, ``note`` says why."""
         about = part if isinstance(part, Part) or part is None else self._know(str(part))
         chosen = unit or (limit.unit if limit is not None else "")
+        if isinstance(value, float):
+            value = round(value, 9)  # differences of clock times carry the noise of where the clock stood
         taken = Measurement(name, value, chosen, limit, about, self._clock.now(), note)
         self._taken.append(taken)
         self._record(taken)
