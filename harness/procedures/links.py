@@ -19,7 +19,7 @@ from harness.platform import Slot
 
 _NOT_TRANSLATING = ("off", "identity")
 _TROUBLE = re.compile(
-    r"pciehp: Slot\([^)]*\): (?:Link Down|Card not present|No link|Cannot train link|Power fault)"
+    r"pciehp: Slot\([^)]*\): (?:Link Down(?!/Up ignored)|Card not present|No link|Cannot train link|Power fault)"
     r"|PCIe Bus Error: severity=Uncorrect(?:ed|able) \(Fatal\)"
     r"|containment event|: device recovery failed|can't recover \(no error_detected"
     r"|(?:Unable to|can't) change power state from D3cold|Refused to change power state"

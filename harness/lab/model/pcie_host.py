@@ -9,6 +9,7 @@ The agent that runs here is the one that runs on hardware; only its root folder 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -31,6 +32,7 @@ DURATION = 1.5
 _TRANSLATING = "intel_iommu=on pci=disable_acs_redir=pci:10b5:9797;pci:10b5:9733;pci:8086:2030"
 _IDENTITY = f"{_TRANSLATING} iommu=pt"
 _NVIDIA = 0x10DE
+_IN_MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it; 1,700 small files take an eighth of the time there
 
 
 def answer(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
@@ -93,7 +95,7 @@ def _agent_lines(setup: Setup, boot: int) -> tuple[str, ...]:
         machine="PowerEdge R640",
         iommu_domain=next((kind for fault, kind in domain.items() if fault in setup.faults), ""),
     )
-    with TemporaryDirectory(prefix="bringup-model-") as folder:
+    with TemporaryDirectory(prefix="bringup-model-", dir=_IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None) as folder:
         write_system(Path(folder), _enumerated(setup), system)
         objects = list(read(folder, uid=0))
     objects.append({"kind": "end", "lines": len(objects)})

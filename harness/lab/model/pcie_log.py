@@ -113,26 +113,30 @@ def _port(function: Placed) -> Iterator[str]:
 
 def _healthy_noise(stack: Enumerated, faults: frozenset[str]) -> Iterator[str]:
     """Lines that look like trouble on machines without any: seen on an ASUS box with eight healthy GPUs, and on an R640."""
-    ports = [function for function in stack.walk() if function.hardware.hotplug and function.secondary]
     if "benign.no-space-io" in faults:
-        for port in ports:
-            for resource in ("bridge window [io  size 0x1000]",):
-                yield f"pci {port.address}: {resource}: can't assign; no space"
-                yield f"pci {port.address}: {resource}: failed to assign"
-            for gpu in port.children:
-                yield f"pci {gpu.address}: ROM [mem 0xfff80000-0xffffffff pref]: can't claim; no compatible bridge window"
-                yield f"pci {gpu.address}: ROM [mem size 0x00080000 pref]: can't assign; no space"
-                yield f"pci {gpu.address}: ROM [mem size 0x00080000 pref]: failed to assign"
         for function in stack.walk():
-            if function.hardware.driver == "bnxt_en":
-                yield f"pci {function.address}: VF BAR 0 [mem size 0x00040000 64bit pref]: can't assign; no space"
-                yield f"pci {function.address}: VF BAR 0 [mem size 0x00040000 64bit pref]: failed to assign"
-            if function.hardware.identity.vendor == 0x10B5 and not function.children:
-                yield f"pci {function.address}: bridge window [mem size 0x00200000]: can't assign; no space"
-                yield f"pci {function.address}: bridge window [mem size 0x00200000]: failed to assign"
+            yield from _harmless_shortages(function)
     if "benign.later-assigned" in faults:
+        ports = [function for function in stack.walk() if function.hardware.hotplug and function.children]
         for port in ports[:2]:
             yield from _assigned_later(port)
+
+
+def _harmless_shortages(function: Placed) -> Iterator[str]:
+    """I/O windows of hot-plug ports, the memory window of an empty one, ROMs, and the BARs of virtual functions."""
+    lacking = []
+    if function.hardware.hotplug:
+        lacking.append("bridge window [io  size 0x1000]")
+        if not function.children:
+            lacking.append("bridge window [mem size 0x00200000]")
+    if function.hardware.driver == "nvidia":
+        yield f"pci {function.address}: ROM [mem 0xfff80000-0xffffffff pref]: can't claim; no compatible bridge window"
+        lacking.append("ROM [mem size 0x00080000 pref]")
+    if function.hardware.driver == "bnxt_en":
+        lacking.append("VF BAR 0 [mem size 0x00040000 64bit pref]")
+    for resource in lacking:
+        yield f"pci {function.address}: {resource}: can't assign; no space"
+        yield f"pci {function.address}: {resource}: failed to assign"
 
 
 def _assigned_later(port: Placed) -> Iterator[str]:

@@ -294,7 +294,7 @@ def _gpu(gpu: ModelGpu, link: Link, setup: Setup) -> Hardware:
 
 
 def _nvme_branch(setup: Setup) -> Hardware:
-    """Two drives behind a switch of their own: whatever its access control says, no GPU's traffic passes it."""
+    """Two drives behind a switch of their own, and an empty bay: whatever its access control says, no GPU's traffic passes it."""
     link = Link(width=4, width_most=4)
     drive = Hardware(
         0x00,
@@ -322,7 +322,11 @@ def _nvme_branch(setup: Setup) -> Hardware:
         link=Link(width=8),
         payload_most=1024,
         driver="pcieport",
-        children=(replace(bay, device=0x04), replace(bay, device=0x05)),
+        children=(
+            replace(bay, device=0x04),
+            replace(bay, device=0x05),
+            replace(bay, device=0x06, below=EMPTY, slot=42, hotplug=True, children=()),
+        ),
     )
     return _port(0x00, ROOT_PORT, switch)
 

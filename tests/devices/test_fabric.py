@@ -1,0 +1,80 @@
+import pytest
+
+from harness.devices.fabric import GPU_INFO, Fabric, FabricPart
+from harness.errors import DeviceError
+from harness.ports import Effect, HttpAnswer
+
+
+class Controller:
+    def __init__(self, body, status=200):
+        self.body, self.status, self.asked = body, status, []
+
+    def ask(self, question, on_line=None):
+        self.asked.append(question)
+        return HttpAnswer(self.status, {}, self.body, 0.0, 0.0)
+
+    def close(self):
+        pass
+
+
+def envelope(*data, code=0, errors=None):
+    return {"response": {"code": code, "errors": errors, "data": list(data)}}
+
+
+def entry(**fields):
+    return {"slot": "jbogA/slot01", "serial_num": "4711", "mname": "r640-07", "model": "Quadro RTX 8000", **fields}
+
+
+def test_a_part_is_read_with_slot_serial_owner_and_model():
+    controller = Controller(envelope(entry()))
+    assert Fabric(controller).parts() == (FabricPart("jbogA/slot01", "4711", "r640-07", "Quadro RTX 8000"),)
+    assert [(question.effect, question.key) for question in controller.asked] == [(Effect.OBSERVE, f"GET {GPU_INFO}")]
+
+
+def test_parts_are_sorted_by_slot_and_include_the_neighbours():
+    body = envelope(entry(slot="jbogB/slot02", mname="r640-08"), entry(slot="jbogA/slot03"), entry(slot="jbogA/slot01"))
+    parts = Fabric(Controller(body)).parts()
+    assert [part.slot for part in parts] == ["jbogA/slot01", "jbogA/slot03", "jbogB/slot02"]
+    assert parts[2].owner == "r640-08"
+
+
+@pytest.mark.parametrize("free", ["n/a", "N/A", "-1", "", None])
+def test_a_free_part_has_no_owner(free):
+    assert Fabric(Controller(envelope(entry(mname=free)))).parts()[0].owner == ""
+
+
+def test_a_missing_field_is_an_empty_word():
+    assert Fabric(Controller(envelope({"serial_num": 4711}))).parts() == (FabricPart("", "4711"),)
+
+
+def test_a_fabric_without_parts_has_none():
+    assert Fabric(Controller(envelope())).parts() == ()
+
+
+def test_nothing_is_remembered_between_calls():
+    controller = Controller(envelope(entry()))
+    fabric = Fabric(controller)
+    fabric.parts()
+    controller.body = envelope()
+    assert fabric.parts() == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (envelope(code=7, errors=["fabric is busy"]), 200, "code 7: fabric is busy"),
+        (envelope(code=1), 200, "code 1"),
+        (envelope(errors=["try again"]), 503, "HTTP 503: try again"),
+        ("<html>", 502, "HTTP 502"),
+        ("<html>", 200, "no response envelope"),
+        ({"response": None}, 200, "no response envelope"),
+        ({"response": {"code": 0, "data": {"a": 1}}}, 200, "no list of parts"),
+        ({"response": {"code": 0, "data": ["gpu0"]}}, 200, "no list of parts"),
+        (None, 200, "no response envelope"),
+    ],
+)
+def test_a_refusal_or_nonsense_is_one_clear_line(body, status, words):
+    with pytest.raises(DeviceError, match=r"^fabric: GET") as caught:
+        Fabric(Controller(body, status)).parts()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

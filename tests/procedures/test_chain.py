@@ -1,0 +1,331 @@
+from dataclasses import replace
+
+import pytest
+
+from harness.devices.fabric import FabricPart
+from harness.devices.pcie import (
+    Bar,
+    BusShortage,
+    ConfigSpace,
+    Express,
+    Function,
+    KernelLog,
+    Link,
+    LinkRegisters,
+    PortType,
+    RootWindow,
+    SlotRegisters,
+    Snapshot,
+    Xid,
+    parse_kernel_log,
+)
+from harness.errors import Blocked
+from harness.platform import load_platform
+from harness.procedures.chain import ChainLink, aperture_index, bars_expected, model_for, trace
+
+PLATFORM = load_platform(
+    """
+    name = "bench"
+    [gpu]
+    [[model]]
+    name = "RTX 8000"
+    device = "10de:1e78"
+    subsystem = "10de:13d8"
+    bars = { 0 = "16 MiB", 3 = "32 MiB" }
+    [[model]]
+    name = "RTX 8000, other maker"
+    device = "10de:1e78"
+    subsystem = "10de:0001"
+    bars = { 0 = "16 MiB" }
+    [[uplink]]
+    name = "box"
+    path = "pci0000:3a/00.0"
+    link = { generation = 3, width = 16 }
+    [[slot]]
+    name = "box/1"
+    uplink = "box"
+    path = "pci0000:3a/00.0/00.0/01.0/00.0"
+    [[slot]]
+    name = "box/2"
+    uplink = "box"
+    path = "pci0000:3a/00.0/00.0/02.0/00.0"
+    """,
+    "bench.toml",
+)
+ROOT, SWITCH = "pci0000:3a/00.0", "pci0000:3a/00.0/00.0"
+PORTS = f"{SWITCH}/01.0", f"{SWITCH}/02.0"
+GPUS = f"{PORTS[0]}/00.0", f"{PORTS[1]}/00.0"
+MIB = 1 << 20
+MEMORY, WIDE = 0x40200, 0x14220C
+NVIDIA = {"vendor": "10de", "device": "1e78", "subsystem_vendor": "10de", "subsystem_device": "13d8", "class_code": "030200"}
+
+
+def registers(kind, *, active=None, width=16, present=None, wide_bars=(1, 3)):
+    link = LinkRegisters(3, 16, 3, width, active, False, False, 3, 0)
+    slot = None if present is None else SlotRegisters(7, True, True, present, False, False, False)
+    express = Express(0x68, 2, kind, 256, 256, 512, True, True, 0, link, slot)
+    bars = tuple(0xC if index in wide_bars else 0 for index in range(6))
+    return ConfigSpace(bytes(4096), gone=False, problems=(), bar_registers=bars, express=express)
+
+
+def gpu(path, parent, bus, **changes):
+    start = 0xAB000000 + bus * 16 * MIB
+    bars = (
+        Bar(0, start, start + 16 * MIB - 1, MEMORY),
+        Bar(1, 0x382000000000, 0x382000000000 + 256 * MIB - 1, WIDE),
+        Bar(3, 0x382010000000, 0x382010000000 + 32 * MIB - 1, WIDE),
+    )
+    function = Function(f"0000:{bus:02x}:00.0", path, parent, bars=bars, config=registers(PortType.ENDPOINT), **NVIDIA)
+    return replace(function, **changes)
+
+
+def bridge(bdf, path, parent, kind, **changes):
+    down = kind in (PortType.ROOT_PORT, PortType.DOWNSTREAM)
+    config = registers(kind, active=True if down else None, present=True if down else None)
+    function = Function(bdf, path, parent, class_code="060400", config=config, secondary_bus=1, subordinate_bus=9)
+    return replace(function, **changes)
+
+
+def tree(**changes):
+    """A root port, a switch, two ports with a GPU each; a change of None takes the function out."""
+    functions = {
+        "root": bridge("0000:3a:00.0", ROOT, None, PortType.ROOT_PORT),
+        "switch": bridge("0000:3b:00.0", SWITCH, "0000:3a:00.0", PortType.UPSTREAM),
+        "port1": bridge("0000:3c:01.0", PORTS[0], "0000:3b:00.0", PortType.DOWNSTREAM),
+        "port2": bridge("0000:3c:02.0", PORTS[1], "0000:3b:00.0", PortType.DOWNSTREAM),
+        "gpu1": gpu(GPUS[0], "0000:3c:01.0", 0x3D),
+        "gpu2": gpu(GPUS[1], "0000:3c:02.0", 0x3E),
+    }
+    log = changes.pop("log", KernelLog())
+    windows = changes.pop("windows", ())
+    for name, change in changes.items():
+        functions[name] = None if change is None else replace(functions[name], **change)
+    return Snapshot(tuple(function for function in functions.values() if function is not None), windows=windows, log=log)
+
+
+def lost(snapshot, fabric=None):
+    return trace(snapshot, PLATFORM, PLATFORM.slots, fabric)
+
+
+def down(kind=PortType.DOWNSTREAM, *, present=True):
+    return {"config": registers(kind, active=False, width=0, present=present)}
+
+
+def test_a_complete_tree_loses_nothing():
+    chain = lost(tree())
+    assert chain.losses == ()
+    assert chain.present == ("box/1", "box/2")
+    assert chain.lost_at("box/1") is None
+    assert chain.explain("box/1") == "box/1: nothing is lost"
+
+
+def test_the_first_link_that_lost_a_part_is_named_even_if_later_ones_are_broken_too():
+    chain = lost(tree(port1=down() | {"secondary_bus": 0}, gpu1=None))
+    assert chain.lost_at("box/1").link is ChainLink.LINK
+
+
+def test_a_port_without_a_bus_loses_its_part_at_the_buses():
+    chain = lost(tree(port2={"secondary_bus": 0, "subordinate_bus": 0}, gpu2=None))
+    assert (chain.lost_at("box/2").link, chain.lost_at("box/2").path) == (ChainLink.BUSES, PORTS[1])
+    assert chain.lost_at("box/1") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pci 0000:3c:02.0: devices behind bridge are unusable because [bus 5d] cannot be assigned for them",
+        "pcieport 0000:3c:02.0: No bus number available for hot-added bridge",
+    ],
+)
+def test_a_kernel_line_about_buses_is_evidence(line):
+    chain = lost(tree(gpu2=None, log=parse_kernel_log([f"[    2.5] {line}"])))
+    assert (chain.lost_at("box/2").link, chain.lost_at("box/2").evidence) == (ChainLink.BUSES, line)
+
+
+def test_buses_that_run_out_at_the_switch_are_no_fault_of_the_uplink():
+    log = KernelLog(buses=(BusShortage("0000:3a:00.0", "no bus for the switch"),))
+    chain = lost(tree(switch=None, port1=None, port2=None, gpu1=None, gpu2=None, log=log))
+    assert chain.uplinks == ()
+    assert [loss.link for loss in chain.losses] == [ChainLink.BUSES] * 2
+
+
+def test_nothing_behind_a_good_link_is_lost_at_enumeration():
+    assert lost(tree(gpu1=None)).lost_at("box/1").link is ChainLink.ENUMERATED
+
+
+def test_a_part_that_answers_ones_is_lost_at_enumeration_with_its_xid():
+    gone = {"config": ConfigSpace(b"\xff" * 64, gone=True, problems=())}
+    log = KernelLog(xids=(Xid("0000:3d:00", 79, "NVRM: Xid (PCI:0000:3d:00): 79, GPU has fallen off the bus."),))
+    loss = lost(tree(gpu1=gone, log=log)).lost_at("box/1")
+    assert (loss.link, loss.path) == (ChainLink.ENUMERATED, GPUS[0])
+    assert "Xid" in loss.evidence
+
+
+def test_a_part_that_answers_ones_behind_a_dead_link_is_lost_at_the_link():
+    gone = {"config": ConfigSpace(b"\xff" * 64, gone=True, problems=())}
+    assert lost(tree(gpu1=gone, port1=down())).lost_at("box/1").link is ChainLink.LINK
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (down(PortType.ROOT_PORT, present=True), "does not train"),
+        (down(PortType.ROOT_PORT, present=False), "missing or has no power"),
+        ({}, "after the host had numbered its buses"),
+        (None, "switched off or bifurcated"),
+    ],
+)
+def test_a_lost_uplink_takes_all_its_slots_and_says_why(change, words):
+    below = {"switch": None, "port1": None, "port2": None, "gpu1": None, "gpu2": None}
+    chain = lost(tree(root=change, **below))
+    assert words in chain.uplink_lost("box").cause
+    assert [loss.link for loss in chain.losses] == [ChainLink.UPLINK] * 2
+    assert "with it box/1, box/2" in chain.explain(PLATFORM.uplinks[0])
+
+
+def test_a_far_end_that_answers_ones_is_a_lost_uplink():
+    gone = {"config": ConfigSpace(b"\xff" * 64, gone=True, problems=())}
+    assert "all ones" in lost(tree(switch=gone)).uplink_lost("box").evidence
+
+
+def test_an_uplink_without_a_populated_slot_is_not_followed():
+    assert trace(tree(root=None), PLATFORM, ()).uplinks == ()
+
+
+def test_a_bar_in_32_bit_space_is_lost_before_one_in_64_bit_space():
+    chain = lost(tree(gpu1={"bars": ()}, gpu2={"bars": tree().at(GPUS[1]).bars[:1]}))
+    assert [loss.link for loss in chain.losses] == [ChainLink.BARS, ChainLink.APERTURE]
+
+
+def test_a_bar_3_without_a_place_counts_with_the_aperture_it_shares_the_window_with():
+    bars = tree().at(GPUS[0]).bars
+    assert lost(tree(gpu1={"bars": bars[:2]})).lost_at("box/1").link is ChainLink.APERTURE
+
+
+def test_a_shortage_that_the_final_state_does_not_show_loses_nothing():
+    log = parse_kernel_log(["pci 0000:3d:00.0: BAR 0 [mem size 0x01000000]: failed to assign"])
+    assert len(log.shortages) == 1
+    assert lost(tree(log=log)).losses == ()
+
+
+def test_a_shortage_of_the_window_above_explains_a_bar_without_a_line():
+    log = parse_kernel_log(["pci 0000:3c:01.0: bridge window [mem size 0x12000000 64bit pref]: failed to assign"])
+    loss = lost(tree(gpu1={"bars": tree().at(GPUS[0]).bars[:1]}, log=log)).lost_at("box/1")
+    assert loss.evidence.startswith("pci 0000:3c:01.0: bridge window")
+    assert "is used up" in loss.cause
+
+
+def test_a_harmless_shortage_above_explains_nothing():
+    log = parse_kernel_log(["pci 0000:3c:01.0: bridge window [io  size 0x1000]: failed to assign"])
+    loss = lost(tree(gpu1={"bars": tree().at(GPUS[0]).bars[:1]}, log=log)).lost_at("box/1")
+    assert loss.evidence == "0000:3d:00.0: BAR 1 has no address, and the kernel log has no line about it"
+    assert "passed this BAR over" in loss.cause
+
+
+def test_windows_that_were_not_read_are_not_called_missing():
+    bars = {"bars": tree().at(GPUS[0]).bars[:1]}
+    assert "MmioAbove4Gb" not in lost(tree(gpu1=bars)).losses[0].do
+    low = (RootWindow("pci0000:3a", 0xAB000000, 0xB87FFFFF),)
+    assert "MmioAbove4Gb" in lost(tree(gpu1=bars, windows=low)).losses[0].do
+
+
+def test_without_registers_sysfs_tells_of_the_link():
+    unread = {"config": None, "link": Link(current_width=0)}
+    assert lost(tree(port1=unread, gpu1=None)).lost_at("box/1").link is ChainLink.LINK
+    up = {"config": None, "link": Link(current_width=16)}
+    loss = lost(tree(port1=up, gpu1=None)).lost_at("box/1")
+    assert loss.link is ChainLink.ENUMERATED
+    assert "its registers were not read" in loss.evidence
+
+
+def test_a_link_that_nothing_tells_of_is_not_called_down():
+    unread = {"config": None, "link": Link()}
+    assert lost(tree(port1=unread, gpu1=None)).lost_at("box/1").link is ChainLink.ENUMERATED
+
+
+def test_a_machine_that_shows_nothing_loses_everything_at_the_uplink():
+    chain = lost(Snapshot(()))
+    assert [count for _, count in chain.counts()] == [2, 0, 0, 0, 0, 0, 0]
+
+
+def test_counts_fall_where_parts_are_lost():
+    chain = lost(tree(port1=down(), gpu1=None, gpu2={"bars": ()}))
+    assert chain.counts() == (
+        ("expected", 2),
+        ("uplinks up", 2),
+        ("links up", 1),
+        ("buses assigned", 1),
+        ("enumerated", 1),
+        ("BARs assigned", 0),
+        ("apertures assigned", 0),
+    )
+
+
+def test_later_stages_add_their_links():
+    chain = lost(tree()).then("driver bound", {"box/1", "box/2"}).then("NVML", ["box/2"])
+    assert chain.counts()[-2:] == (("driver bound", 2), ("NVML", 1))
+
+
+def test_the_fabric_adds_its_count_and_the_serial_numbers():
+    fabric = (FabricPart("box/1", "4711", "us"), FabricPart("box/2", "4712", "them"), FabricPart("far/1", "4713", "them"))
+    chain = lost(tree(gpu1=None), fabric)
+    assert chain.counts()[:2] == (("expected", 2), ("fabric says", 1))
+    assert chain.explain("box/1").splitlines()[0] == "box/1 (serial 4711) is lost at enumeration"
+
+
+def test_an_explanation_names_chain_place_evidence_cause_and_next_step():
+    lines = lost(tree(port2=down(), gpu2=None)).explain(PLATFORM.slot("box/2")).splitlines()
+    assert lines[0] == "box/2 is lost at its link"
+    assert [line.split()[0] for line in lines[1:]] == ["chain", "where", "seen", "likely", "next"]
+    assert "uplinks up 2 > links up 1 >" in lines[1]
+    assert "0000:3c:02.0 LnkSta gen3 x0 DLActive- SltSta PresDet+ DLLSC-" in lines[3]
+
+
+def test_a_slot_passes_the_links_before_its_loss_and_is_blocked_after_it():
+    chain = lost(tree(gpu1=None))
+    assert chain.holds("box/1", ChainLink.UPLINK)
+    assert chain.holds("box/1", ChainLink.BUSES)
+    assert not chain.holds("box/1", ChainLink.ENUMERATED)
+    with pytest.raises(Blocked, match="box/1 was lost before, at enumeration"):
+        chain.holds("box/1", ChainLink.BARS)
+    assert chain.holds("box/2", ChainLink.APERTURE)
+
+
+def test_a_model_is_found_by_its_subsystem_and_else_by_its_device():
+    function = tree().at(GPUS[0])
+    assert model_for(function, PLATFORM.models).name == "RTX 8000"
+    assert model_for(replace(function, subsystem_device="0001"), PLATFORM.models).name == "RTX 8000, other maker"
+    assert model_for(replace(function, subsystem_device="ffff"), PLATFORM.models).name == "RTX 8000"
+    assert model_for(replace(function, device="ffff"), PLATFORM.models) is None
+
+
+def test_the_aperture_is_bar_1_behind_a_32_bit_bar_0_and_bar_2_behind_a_64_bit_one():
+    turing = tree().at(GPUS[0])
+    assert aperture_index(turing) == 1
+    hopper = replace(turing, config=registers(PortType.ENDPOINT, wide_bars=(0, 2, 4)))
+    assert aperture_index(hopper) == 2
+    assert bars_expected(hopper, None) == ((), (0, 2))
+
+
+def test_only_an_nvidia_gpu_has_an_aperture():
+    function = tree().at(GPUS[0])
+    assert aperture_index(replace(function, class_code="010802")) is None
+    assert aperture_index(replace(function, vendor="1002")) is None
+
+
+def test_a_device_that_is_no_gpu_needs_the_bars_its_model_lists_in_whatever_space():
+    drive = replace(tree().at(GPUS[0]), class_code="010802")
+    assert bars_expected(drive, PLATFORM.models[0]) == ((0, 3), ())
+    assert bars_expected(drive, None) == ((), ())
+
+
+def test_a_gpu_of_no_known_model_still_needs_bar_0_and_its_aperture():
+    assert bars_expected(tree().at(GPUS[0]), None) == ((0,), (1,))
+
+
+def test_a_device_on_the_root_bus_of_a_virtual_machine_loses_nothing():
+    platform = load_platform('name = "vm"\n[[slot]]\nname = "disk"\npath = "pci0000:00/02.0"\n', "vm.toml")
+    disk = Function("0000:00:02.0", "pci0000:00/02.0", None, "1af4", "1001", class_code="010000")
+    assert trace(Snapshot((disk,)), platform, platform.slots).losses == ()
+    loss = trace(Snapshot(()), platform, platform.slots).losses[0]
+    assert (loss.link, loss.path) == (ChainLink.ENUMERATED, "pci0000:00/02.0")
