@@ -43,7 +43,7 @@ from harness.tape.format import Tape
 from harness.tape.question import Asked, asked
 from harness.tape.redact import Redactor
 from harness.tape.script import Write, differences, mismatch, write_of
-from harness.tape.timeline import Epoch, Key, Sample, Timeline, choose, dated, lay_out
+from harness.tape.timeline import ROUNDING, Epoch, Key, Sample, Timeline, choose, dated, lay_out
 from harness.tape.tracks import Tracks
 
 _NEVER = float("-inf")
@@ -181,7 +181,7 @@ class Player:
         if position < len(emissions) and emissions[position].epoch <= playing.epoch:
             emission = emissions[position]
             ahead = emission.at - (self._tracks.time() - playing.start) if emission.epoch == playing.epoch else 0.0
-            if now + ahead <= max(deadline.at, now):
+            if now + ahead <= max(deadline.at, now) + ROUNDING:
                 playing.emitted[lane] = position + 1
                 self._clock.sleep(ahead)
                 if emission.failure is not None:
