@@ -16,6 +16,7 @@ NOTHING = "nothing was left on the machine"
 class Leftover:
     """One thing that was left, and the exact way to undo it."""
 
+    key: str
     text: str
     undo: str
 
@@ -36,7 +37,7 @@ class Handover:
 
     def leave(self, key: str, text: str, undo: str = "") -> None:
         """Something is, or may be, left from here on; the same key again says it anew."""
-        self._left[key] = Leftover(" ".join(text.split()), undo)
+        self._left[key] = Leftover(key, " ".join(text.split()), undo)
 
     def clear(self, key: str) -> None:
         """It is gone; clearing what is not there is harmless."""

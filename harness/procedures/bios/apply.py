@@ -13,7 +13,7 @@ from dataclasses import replace
 from harness.devices.idrac import Idrac
 from harness.errors import BringupError, TapeError
 from harness.platform import Boot
-from harness.procedures.bios.attempt import Attempt
+from harness.procedures.bios.attempt import KEY, Attempt
 from harness.procedures.bios.follow import await_schedule, follow, restart
 from harness.procedures.bios.read_back import read_back
 from harness.procedures.bios.stage import adopt, stage
@@ -33,8 +33,21 @@ def apply(idrac: Idrac, story: BiosStory, limits: Boot, handover: Handover, tag:
         if stop is not None:
             attempt.tell(stop=stop)
             withdraw(attempt)
+            attempt.tell(stop=replace(stop, text=f"{stop.text}\n{_aftermath(attempt)}".rstrip()))
             break
     return replace(attempt.story, losses=attempt.endurance.losses)
+
+
+def _aftermath(attempt: Attempt) -> str:
+    """How it stands after the stop: wanted and current values, and what is left or that nothing is."""
+    story = attempt.story
+    if not story.patches:
+        return "nothing was written"
+    values = "; ".join(
+        f"{change.attribute} is {story.values.get(change.attribute)}, wanted {change.limit}" for change in story.plan.changes
+    )
+    left = [str(leftover) for leftover in attempt.handover.left if leftover.key == KEY]
+    return "\n".join((f"now: {values}", *(left or ["nothing of ours is pending or queued"])))
 
 
 def _guarded(step: Callable[[Attempt], Stop | None], attempt: Attempt) -> Stop | None:

@@ -145,7 +145,8 @@ def _failure(attempt: Attempt, job: Job | None) -> Stop:
     if job.phase is Phase.CANCELLED or job.message_id in CANCELLED:
         return Stop(STATE, f"{job}: somebody took it away", Blame.BENCH)
     began = attempt.story.seconds_to(Phase.RUNNING) is not None
+    age = job.at - attempt.story.history[0].at
     if job.message_id in NEVER_BEGAN or not began:
-        return Stop(STATE, f"{job}: it was never run, whatever its state says: {job.message}")
+        return Stop(STATE, f"{job}, {age:.0f} s old: it was never run, whatever its state says: {job.message}")
     dmtf = f", {job.dmtf_state} {job.dmtf_status} in the JobService".replace("  ", " ") if job.dmtf_state else ""
-    return Stop(RESULT, f"{job}{dmtf}: it did not succeed: {job.message}")
+    return Stop(RESULT, f"{job}{dmtf}, {age:.0f} s old: it did not succeed: {job.message}")

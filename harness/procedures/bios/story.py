@@ -86,9 +86,9 @@ class BiosStory:
     def seconds_to(self, phase: Phase) -> float | None:
         """Seconds from the first sight of the job to its first sight in ``phase``; None where it was never seen there."""
         first = self.first_in(phase)
-        return None if first is None else first - self.history[0].at
+        return None if first is None else round(first - self.history[0].at, 3)
 
     def seconds_at_work(self) -> float | None:
         """Seconds from the first sight of the running job to its end; None where either was not seen."""
         running, ended = self.seconds_to(Phase.RUNNING), self.seconds_to(Phase.SUCCEEDED)
-        return None if running is None or ended is None else ended - running
+        return None if running is None or ended is None else round(ended - running, 3)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from harness.consent import Consent
-from harness.devices.console import Console
+from harness.devices.console import Console, Reading
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac, LogEntry, Screenshot
 from harness.errors import BenchError, Blame, BringupError, TapeError, Timeout
 from harness.platform import Platform
 from harness.procedures.bios.preflight import ATTENDED, settle
 from harness.procedures.boot.post import sight
-from harness.procedures.boot.story import HALT, LOOP, REACH, BootStory
+from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH, BootStory
 from harness.procedures.boot.watch import Watch
 from harness.procedures.handover import Handover
 from harness.procedures.power import Wanted, obstacle, occupants, send_reset
@@ -27,6 +29,14 @@ LOADING = 300.0
 
 RUNG = "power the expansion chassis down or detach the GPUs, then power the host on: it boots bare, and BIOS jobs run again"
 """The next rung of the rescue ladder. The fabric is only read here, so hands are needed for it."""
+
+NEXT: Mapping[str, str] = {
+    NEW_BOOT: "see whether the BMC obeys at all; a virtual AC cycle of the host, with it off first, is the last resort",
+    HALT: "read the reason on the screen or in the log and remove it; ErrPrompt=Disabled would only hide it",
+    PROGRESS: f"ForceOff, then {RUNG}",
+    REACH: "log in on the console: a network card that new bus numbers renamed, a file-system check, a PXE loop",
+}
+"""What to do next, by the check that stopped the boot."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,21 @@ def _restart(scene: _Scene, story: BootStory) -> BootStory:
     if stop.check == LOOP:
         return _rescue(scene, story, stop)
     handover.leave(KEY, f"after a restart: {stop.text}", "look at the host's console, then power-cycle it")
-    return story
+    return _with_evidence(story, stop, NEXT.get(stop.check, ""))
+
+
+def _with_evidence(story: BootStory, stop: Stop, advice: str) -> BootStory:
+    """The stop's text with what was saved beside it: log, console, screen, and what to do next."""
+    lines = [stop.text]
+    if notable := [event for event in story.events if event.severity not in ("OK", "Informational")]:
+        lines.append(f"log: {'; '.join(f'{event} {event.text}'.rstrip() for event in notable[-6:])}")
+    if story.console is not None and story.console.reading in (Reading.BOOT, Reading.STRANGE):
+        lines += [f"console: {line}" for line in story.console.tail(4)]
+    if story.screenshot is not None:
+        digest = hashlib.sha256(story.screenshot.image).hexdigest()[:12]
+        lines.append(f"screenshot: {len(story.screenshot.image)} bytes, sha256 {digest}...")
+    lines += [f"next: {advice}"] * bool(advice)
+    return replace(story, stop=replace(stop, text="\n".join(lines)))
 
 
 def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
@@ -138,7 +162,7 @@ def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
     except BringupError as error:
         rescue = f"the host could not be switched off ({error}); hands are needed: {RUNG}"
     scene.handover.leave(KEY, f"the host restarted for ever; {rescue}", "ComputerSystem.Reset On")
-    return replace(story, rescue=rescue, stop=replace(stop, text=f"{stop.text}\nrescue: {rescue}"))
+    return _with_evidence(replace(story, rescue=rescue), stop, rescue)
 
 
 def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:
@@ -148,7 +172,7 @@ def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:
     story = replace(story, sights=(now,), events=idrac.lc_log(since.number) if since is not None else ())
     if now.is_halted:
         stop = Stop(HALT, f"POST stopped and waits for a key: {now}")
-        return replace(story, stop=stop, screenshot=_screenshot(idrac))
+        return _with_evidence(replace(story, screenshot=_screenshot(idrac)), stop, NEXT[HALT])
     if host is None:
         return story
     try:

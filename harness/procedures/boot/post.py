@@ -128,4 +128,4 @@ def restarts(sights: Sequence[Sight], events: Sequence[LogEntry]) -> int:
 
 def stages(sights: Sequence[Sight]) -> tuple[tuple[str, float], ...]:
     """Each stage in the order it was seen, with the seconds until the next one; the last one has none and is left out."""
-    return tuple((before.stage, after.at - before.at) for before, after in pairwise(sights))
+    return tuple((before.stage, round(after.at - before.at, 3)) for before, after in pairwise(sights))

@@ -76,7 +76,7 @@ class BootStory:
 
     def since_reset(self, at: float | None) -> float | None:
         """Seconds from the reset to a moment, None where either did not happen."""
-        return None if at is None or self.reset is None else at - self.reset.at
+        return None if at is None or self.reset is None else round(at - self.reset.at, 3)
 
     def reached(self, check: str) -> None:
         """Raise what ``check`` has to raise: the stop's error, or Blocked behind it. Passes before it."""

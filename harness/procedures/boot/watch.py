@@ -115,13 +115,13 @@ class Watch:
     def _halted(self, last: Sight) -> Stop | None:
         if not last.is_halted and not last.is_attended:
             return None
-        return Stop(HALT, f"POST stopped and waits for a key: {last}{self._said()}")
+        return Stop(HALT, f"POST stopped and waits for a key: {last}")
 
-    def _looping(self, _: Sight) -> Stop | None:
+    def _looping(self, last: Sight) -> Stop | None:
         count = restarts(self.sights, self.events)
         if count <= self.limits.extra_resets:
             return None
-        return Stop(LOOP, f"the host restarted {count} times by itself ({self._ids() or 'nothing in the log'}): {self._where()}")
+        return Stop(LOOP, f"the host restarted {count} times by itself ({self._ids() or 'nothing in the log'}); now {last}")
 
     def _stuck(self, last: Sight) -> Stop | None:
         """No change for too long: POST itself, or a host that is through it and does not answer."""
@@ -129,9 +129,9 @@ class Watch:
         if self.endurance.is_lost or minutes * 60 < self.limits.no_progress:
             return None
         if self.through_at is None:
-            return Stop(PROGRESS, f"no progress for {minutes:.0f} min: {self._where()}")
+            return Stop(PROGRESS, f"no progress in POST for {minutes:.0f} min: {last}")
         what = "the host did not answer" if self.host is not None else "no operating system came up"
-        return Stop(REACH, f"{what} for {minutes:.0f} min: {self._where()}", self._blame(REACH))
+        return Stop(REACH, f"{what} for {minutes:.0f} min: {last}{self._error()}", self._blame(REACH))
 
     def _notice(self, now: Sight) -> None:
         """The moments that matter: begun, through POST, host reached."""
@@ -187,17 +187,14 @@ class Watch:
         return last.progress in ("OSRunning", "") or self.transcript.says(LOGIN)
 
     def _where(self) -> str:
-        """The last state and for how long, with what the host and the console said."""
+        """The last state and for how long, with what the host said."""
         last = self.sights[-1] if self.sights else None
         if last is None:
             return "the BMC never said where the host is"
-        minutes = (self.idrac.clock.now() - last.at) / 60
-        host = f"; host: {self.host_error}" if self.host_error else ""
-        return f"{last} for {minutes:.0f} min{host}{self._said()}"
+        return f"{last} for {(self.idrac.clock.now() - last.at) / 60:.0f} min{self._error()}"
 
-    def _said(self) -> str:
-        lines = self.transcript.tail(1)
-        return f"; console: {lines[-1]!r}" if lines else ""
+    def _error(self) -> str:
+        return f"; host: {self.host_error}" if self.host_error else ""
 
     def _ids(self) -> str:
         return ", ".join(dict.fromkeys(event.message_id for event in self.events if event.message_id.startswith(("UEFI", "PST"))))

@@ -203,7 +203,9 @@ def test_every_fault_stops_at_its_check_and_leaves_nothing_of_ours(lab, fault, c
 def test_a_stuck_job_is_named_with_its_id_and_age(lab):
     story = bring(lab("bios.job-state"))
     assert story.job_id in story.stopped
-    assert "Scheduled (PR30" in story.stopped
+    assert "Scheduled (PR30, 1 %), 562 s old" in story.stopped
+    assert "now: MmioAbove4Gb is Disabled, wanted Enabled" in story.stopped
+    assert "nothing of ours is pending or queued" in story.stopped
     assert story.restarted_at is not None
 
 

@@ -136,7 +136,11 @@ def test_a_halt_is_known_at_once_and_quotes_the_console(lab):
     machine = lab("boot.post-halt")
     story = bring(machine)
     assert "HaltedF1/F2Prompt" in story.stopped
-    assert "Press F1" in story.stopped
+    assert "console: A problem was found. Press F1" in story.stopped
+    assert "PST0080 (#" in story.stopped
+    assert "screenshot: 72 bytes" in story.stopped
+    assert "next: read the reason on the screen" in story.stopped
+    assert "\n" not in machine.handover.line()
     assert machine.clock.now() - story.last.at < 5
     assert "PST0080" in [event.message_id for event in story.events]
 
@@ -144,7 +148,7 @@ def test_a_halt_is_known_at_once_and_quotes_the_console(lab):
 def test_no_progress_is_given_fifteen_minutes(lab):
     machine = lab("boot.post-progress")
     story = bring(machine)
-    assert "no progress for 15 min: InPOST, PCIResourceConfigStarted" in story.stopped
+    assert "no progress in POST for 15 min: InPOST, PCIResourceConfigStarted" in story.stopped
     assert 900 <= machine.clock.now() - story.last.at < 930
 
 
@@ -152,7 +156,7 @@ def test_a_loop_is_counted_beyond_the_resets_a_bios_job_may_add(lab):
     machine = lab("boot.loop")
     story = bring(machine)
     assert story.restarts == machine.platform.boot.extra_resets + 1
-    assert "UEFI0256" in story.stopped
+    assert "restarted 3 times by itself (UEFI0256)" in story.stopped
 
 
 def test_a_looping_machine_is_switched_off_and_hands_are_asked_for(lab):
