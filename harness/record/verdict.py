@@ -13,7 +13,7 @@ would have said, and what is blocked behind it is its consequence.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,9 @@ INCOMPLETE = "INCOMPLETE"
 BROKEN = "BROKEN"
 HARNESS_ERROR = "HARNESS ERROR"
 INTERRUPTED = "INTERRUPTED"
+
+EXITS: Mapping[str, int] = {PASSED: 0, FAILED: 1, BROKEN: 3, INCOMPLETE: 3, HARNESS_ERROR: 4, INTERRUPTED: 130}
+"""The exit status that goes with each word."""
 
 
 class Ended(Protocol):
@@ -62,9 +65,9 @@ class Verdict:
 
 
 _FAILED = (
-    (Blame.HARNESS, Verdict(HARNESS_ERROR, Blame.HARNESS.value, 4)),
-    (Blame.BENCH, Verdict(BROKEN, Blame.BENCH.value, 3)),
-    (Blame.PRODUCT, Verdict(FAILED, Blame.PRODUCT.value, 1)),
+    (Blame.HARNESS, Verdict(HARNESS_ERROR, Blame.HARNESS.value, EXITS[HARNESS_ERROR])),
+    (Blame.BENCH, Verdict(BROKEN, Blame.BENCH.value, EXITS[BROKEN])),
+    (Blame.PRODUCT, Verdict(FAILED, Blame.PRODUCT.value, EXITS[FAILED])),
 )
 
 
@@ -87,12 +90,13 @@ def conclude(
     failed = {at_fault(case) for case in listed if case.outcome in (CaseOutcome.FAILED, CaseOutcome.ERROR)}
     worst = next((verdict for blame, verdict in _FAILED if blame in failed), None)
     if interrupted:
-        return Verdict(INTERRUPTED, worst.blame if worst else "", 130)
+        return Verdict(INTERRUPTED, worst.blame if worst else "", EXITS[INTERRUPTED])
     if worst is not None:
         return worst
     missing = any(_is_missing(case, optional) for case in listed) or any(stage not in optional for stage in not_run)
     passed = any(case.outcome == CaseOutcome.PASSED and not case.information for case in listed)
-    return Verdict(PASSED, "", 0) if passed and not missing else Verdict(INCOMPLETE, "", 3)
+    word = PASSED if passed and not missing else INCOMPLETE
+    return Verdict(word, "", EXITS[word])
 
 
 def at_fault(case: Ended) -> Blame:
