@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.devices.pcie import Function, PortType, Snapshot, strip_stamp
+from harness.devices.pcie.registers import LEGACY_SIZE
 from harness.platform import Slot
 
 _NOT_TRANSLATING = ("off", "identity")
@@ -115,11 +116,10 @@ def access_control(snapshot: Snapshot, slot: Slot, slots: Sequence[Slot]) -> Acc
     bridges = tuple(bridge for bridge in walk if any(not other.startswith(f"{bridge.path}/") for other in others))
     redirecting, unread = [], []
     for bridge in bridges:
-        config = bridge.config
-        if config is None or not config.is_extended:
-            unread.append(bridge)
-        elif config.acs is not None and _redirects(bridge):
+        if _redirects(bridge):
             redirecting.append(bridge)
+        elif is_express(bridge) is not False and not _is_whole(bridge):
+            unread.append(bridge)
     return AccessControl(bridges, tuple(redirecting), tuple(unread))
 
 
@@ -141,11 +141,9 @@ def payloads(snapshot: Snapshot, slot: Slot) -> tuple[tuple[Function, int | None
     """Max Payload Size in effect, in bytes, at each PCIe function on a slot's path; None where it was not read."""
     sizes: list[tuple[Function, int | None]] = []
     for function in hops(snapshot, slot.path):
-        config = function.config
-        if config is not None and config.express is not None:
-            sizes.append((function, config.express.payload))
-        elif config is None or len(config.raw) <= 64:
-            sizes.append((function, None))
+        express = None if function.config is None else function.config.express
+        if is_express(function) is not False:
+            sizes.append((function, None if express is None else express.payload))
     return tuple(sizes)
 
 
@@ -160,9 +158,17 @@ def fatal_errors(snapshot: Snapshot, slot: Slot) -> tuple[tuple[Function, int], 
 
 
 def errors_unread(snapshot: Snapshot, slot: Slot) -> tuple[Function, ...]:
-    """The functions on a slot's path whose error registers lie beyond what was read."""
+    """The functions on a slot's path that may have error registers beyond what was read of them."""
     walk = hops(snapshot, slot.path)
-    return tuple(function for function in walk if function.config is None or not function.config.is_extended)
+    return tuple(function for function in walk if is_express(function) is not False and not _is_whole(function))
+
+
+def is_express(function: Function) -> bool | None:
+    """Whether a function speaks PCI Express; None where too little was read to tell. A conventional one has no error registers."""
+    config = function.config
+    if config is not None and config.express is not None:
+        return True
+    return None if config is None or config.gone or len(config.raw) < LEGACY_SIZE else False
 
 
 def identity(function: Function) -> str:
@@ -197,6 +203,10 @@ def why_unread(snapshot: Snapshot, functions: Sequence[Function] = ()) -> str:
 def _port_type(function: Function) -> PortType | None:
     express = None if function.config is None else function.config.express
     return None if express is None else express.type
+
+
+def _is_whole(function: Function) -> bool:
+    return function.config is not None and function.config.is_extended and not function.is_gone
 
 
 def _redirects(bridge: Function) -> bool:

@@ -30,6 +30,7 @@ from harness.procedures.links import (
     hops,
     identity,
     iommu_translating,
+    is_express,
     links_to,
     payloads,
     reachable_generation,
@@ -172,6 +173,22 @@ def test_only_fatal_bits_that_are_not_masked_count(status, mask, severity, bits)
 def test_error_registers_beyond_what_was_read_are_unread():
     seen = tree({GPU1: {"config": config(PortType.ENDPOINT, size=256)}, ROOT: {"config": None}})
     assert [hop.path for hop in errors_unread(seen, SLOTS[0])] == [ROOT, GPU1]
+
+
+def test_a_conventional_function_has_no_error_registers_to_read():
+    conventional = {"config": ConfigSpace(bytes(256), gone=False, problems=())}
+    seen = tree(dict.fromkeys((ROOT, SWITCH, PORT1, GPU1), conventional))
+    assert errors_unread(seen, SLOTS[0]) == ()
+    assert access_control(seen, SLOTS[0], SLOTS).unread == ()
+    assert payloads(seen, SLOTS[0]) == ()
+
+
+@pytest.mark.parametrize(("size", "speaks"), [(4096, True), (256, True), (64, None)])
+def test_64_bytes_do_not_tell_whether_a_function_speaks_pci_express(size, speaks):
+    seen = config(PortType.ENDPOINT, size=size)
+    assert is_express(function(GPU1, config=seen if size > 64 else replace(seen, express=None))) is speaks
+    assert is_express(function(GPU1, config=None)) is None
+    assert is_express(function(GPU1, config=ConfigSpace(bytes(256), gone=False, problems=()))) is False
 
 
 def test_the_common_identity_is_that_of_most_slots_of_a_model():
