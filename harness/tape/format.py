@@ -19,8 +19,9 @@ from pathlib import Path
 
 from harness.errors import TapeError
 from harness.ports import Json
-from harness.tape.events import BodyFile, Event, Exchange, Payload, Traffic, decode, encode, text_of
+from harness.tape.events import BodyFile, Event, Exchange, Payload, Traffic, text_of
 from harness.tape.header import HEADER, TapeInfo, check_info, header_text, read_info
+from harness.tape.lines import decode, encode
 from harness.tape.tracks import check_track, slug
 
 __all__ = ["Bodies", "Tape", "TapeInfo", "read_info", "write_tape"]

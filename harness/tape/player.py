@@ -12,9 +12,8 @@ on how often a program looks.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Generic, cast
@@ -40,54 +39,12 @@ from harness.ports import (
 )
 from harness.tape.events import SENT, CommandReply, Event, Exchange, Failure, HttpReply, Lines, Traffic, lines_of
 from harness.tape.format import Tape
+from harness.tape.playing import Coverage, Playing
 from harness.tape.question import Asked, asked
 from harness.tape.redact import Redactor
 from harness.tape.script import Write, differences, mismatch, write_of
-from harness.tape.timeline import ROUNDING, Epoch, Key, Sample, Timeline, choose, dated, lay_out
+from harness.tape.timeline import ROUNDING, Key, lay_out
 from harness.tape.tracks import Tracks
-
-_NEVER = float("-inf")
-
-
-@dataclass(frozen=True)
-class TrackCoverage:
-    """How much of a track was played: answers of reads given at least once, and writes, each of how many."""
-
-    reads_played: int
-    reads: int
-    writes_played: int
-    writes: int
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """How much of a tape was played: the tracks that were touched, and the names of those that were not."""
-
-    tracks: Mapping[str, TrackCoverage]
-    untouched: tuple[str, ...]
-
-
-@dataclass
-class _Playing:
-    """Where the replay of one track stands. ``start`` is the track's time at which the current epoch began."""
-
-    timeline: Timeline
-    epoch: int = 0
-    start: float = 0.0
-    seen: float = _NEVER
-    given: dict[Key, int] = field(default_factory=dict)
-    emitted: dict[str, int] = field(default_factory=dict)
-    played: set[int] = field(default_factory=set)
-
-    @property
-    def current(self) -> Epoch:
-        return self.timeline.epochs[self.epoch]
-
-    def begin_epoch(self, start: float) -> None:
-        self.epoch += 1
-        self.start = start
-        self.seen = _NEVER
-        self.given = {}
 
 
 class Player:
@@ -98,7 +55,7 @@ class Player:
         self._tracks = tracks
         self._clock = clock
         self._opened: Tape | None = None
-        self._playing: dict[str, _Playing] = {}
+        self._playing: dict[str, Playing] = {}
         self._looked: set[Key] = set()
         self._listened: set[str] = set()
         clock.heed(self)
@@ -143,17 +100,14 @@ class Player:
 
     def coverage(self) -> Coverage:
         """How much of the tape was played so far."""
-        touched = {
-            track: TrackCoverage(len(playing.played), playing.timeline.reads, playing.epoch, len(playing.timeline.writes))
-            for track, playing in sorted(self._playing.items())
-        }
+        touched = {track: playing.coverage() for track, playing in sorted(self._playing.items())}
         return Coverage(touched, tuple(track for track in self.tape.tracks() if track not in touched))
 
     def next_after(self, now: float) -> float | None:
         """When the next sample or emission of anything asked since the last call comes (see clock.Alarm)."""
         playing = self._play(self._tracks.current)
         moment = self._tracks.time() - playing.start
-        times = [sample.asked for key in self._looked if (sample := _next(playing, key)) is not None]
+        times = [sample.asked for key in self._looked if (sample := playing.following(key)) is not None]
         for lane in self._listened:
             position = playing.emitted.get(lane, 0)
             times += [each.at for each in playing.timeline.emissions.get(lane, ())[position:][:1] if each.epoch == playing.epoch]
@@ -198,15 +152,15 @@ class Player:
         if isinstance(event, Traffic) and event.failure is not None:
             raise event.failure.error()
 
-    def _play(self, track: str) -> _Playing:
+    def _play(self, track: str) -> Playing:
         if track not in self._playing:
-            self._playing[track] = _Playing(lay_out(self.tape.events(track)))
+            self._playing[track] = Playing(lay_out(self.tape.events(track)))
         return self._playing[track]
 
     def _recorded(self, event: Event) -> Write:
         return write_of(event, self.tape.load(event.ask) if isinstance(event, Exchange) else None)
 
-    def _advance_script(self, playing: _Playing, got: Write, volatile: frozenset[str]) -> Event:
+    def _advance_script(self, playing: Playing, got: Write, volatile: frozenset[str]) -> Event:
         number, writes = playing.epoch, playing.timeline.writes
         if number >= len(writes) or any(differences(self._recorded(writes[number]), got, volatile)):
             script = [self._recorded(event) for event in writes]
@@ -214,7 +168,7 @@ class Player:
         playing.begin_epoch(self._tracks.time())
         return writes[number]
 
-    def _find_key(self, playing: _Playing, lane: str, words: Asked) -> Key:
+    def _find_key(self, playing: Playing, lane: str, words: Asked) -> Key:
         """The recorded key of a read: the same, or one whose redacted parts stand for what is asked."""
         key = (lane, words.op, words.key)
         known = playing.timeline.known()
@@ -227,22 +181,17 @@ class Player:
                 return candidate
         raise TapeMiss(self._miss(playing, key))
 
-    def _sample(self, playing: _Playing, key: Key, on_line: OnLine | None) -> Answer:
+    def _sample(self, playing: Playing, key: Key, on_line: OnLine | None) -> Answer:
         self._looked.add(key)
-        samples = playing.current.samples.get(key)
-        if not samples:
+        if key not in playing.current.samples:
             earlier = playing.timeline.before(playing.epoch, key)
             if earlier is None:
                 raise TapeMiss(self._miss(playing, key))
             playing.played.add(id(earlier))
             return self._reply(earlier.event, self._clock.now() - earlier.event.took, on_line)
-        chosen = choose(samples, self._tracks.time() - playing.start, playing.seen)
-        told = dated(samples, chosen, playing.given.get(key, -1))
-        playing.seen = max(playing.seen, samples[chosen].asked)
-        playing.given[key] = max(chosen, playing.given.get(key, -1))
-        playing.played.add(id(samples[chosen]))
-        came = self._clock.now() - (self._tracks.time() - playing.start) + samples[told].asked
-        return self._reply(samples[told].event, came, on_line)
+        moment = self._tracks.time() - playing.start
+        sample = playing.choose(key, moment)
+        return self._reply(sample.event, self._clock.now() - moment + sample.asked, on_line)
 
     def _reply(self, event: Event, asked_at: float, on_line: OnLine | None) -> Answer:
         """Give a recorded reply as if asked at ``asked_at`` on the clock, which moves on to whatever comes later than now."""
@@ -267,7 +216,7 @@ class Player:
     def _reach(self, moment: float) -> None:
         self._clock.sleep(moment - self._clock.now())
 
-    def _miss(self, playing: _Playing, key: Key) -> str:
+    def _miss(self, playing: Playing, key: Key) -> str:
         """Say what was asked, where, and what the tape has instead."""
         track, name = self._tracks.current, " ".join(key)
         if not self.tape.has(track):
@@ -319,12 +268,6 @@ class _PlayedStream:
 
     def close(self) -> None:
         """Nothing is held open."""
-
-
-def _next(playing: _Playing, key: Key) -> Sample | None:
-    """The sample after the one that was given last in this epoch."""
-    given, samples = playing.given.get(key), playing.current.samples.get(key, [])
-    return samples[given + 1] if given is not None and given + 1 < len(samples) else None
 
 
 def _timed_lines(printed: str, lines: Lines | None, took: float) -> Iterator[tuple[str, float]]:

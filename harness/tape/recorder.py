@@ -12,43 +12,18 @@ The caller gets what the machine said; what is kept is redacted before it is kep
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Generic
 
 from harness.clock import Clock, Deadline
 from harness.errors import BenchError
-from harness.ports import (
-    A_co,
-    Asks,
-    Chunk,
-    CommandAnswer,
-    HttpAnswer,
-    Lanes,
-    OnLine,
-    Q_contra,
-    Question,
-    Streams,
-)
-from harness.tape.events import (
-    RECEIVED,
-    SENT,
-    CommandReply,
-    Event,
-    Exchange,
-    Failure,
-    HttpReply,
-    Lines,
-    Reply,
-    Traffic,
-    failure_of,
-    lines_of,
-    seconds,
-)
+from harness.ports import A_co, Asks, Chunk, Lanes, OnLine, Q_contra, Question, Streams
+from harness.tape.events import RECEIVED, SENT, Event, Exchange, Failure, Reply, Traffic, failure_of, seconds
 from harness.tape.evidence import Evidence
 from harness.tape.format import write_tape
 from harness.tape.header import TapeInfo
 from harness.tape.library import replace_tape
+from harness.tape.noting import redacted, redacted_failure, reply_of
 from harness.tape.question import Asked, asked
 from harness.tape.redact import Redactor
 from harness.tape.stream_redactor import StreamRedactor
@@ -155,7 +130,7 @@ class Recorder:
         if stream not in self._streams:
             self._streams[stream] = (self._redactor.stream(mark_every_piece=event.op == SENT), [])
         redactor, waiting = self._streams[stream]
-        failure = None if event.failure is None else _redacted_failure(event.failure, self._redactor)
+        failure = None if event.failure is None else redacted_failure(event.failure, self._redactor)
         noted = _Noted(check_track(self._tracks.current), replace(event, data=b"", failure=failure))
         self._noted.append(noted)
         waiting.append(noted)
@@ -172,7 +147,7 @@ class Recorder:
 
     def _redacted(self, event: Exchange) -> Exchange:
         redactor = self._redactor
-        return replace(event, key=redactor.text(event.key), ask=redactor.json(event.ask), reply=_redacted(event.reply, redactor))
+        return replace(event, key=redactor.text(event.key), ask=redactor.json(event.ask), reply=redacted(event.reply, redactor))
 
     def _flush(self) -> None:
         for redactor, waiting in self._streams.values():
@@ -230,7 +205,7 @@ class _RecordedAsks(Generic[Q_contra, A_co]):
             raise
         asked_at = answer.at - answer.took
         lines = None if on_line is None else tuple((at - asked_at, text) for at, text in heard)
-        recorder.note_exchange(track, self._lane, question, (began + asked_at - begun, answer.took), _reply(answer, lines))
+        recorder.note_exchange(track, self._lane, question, (began + asked_at - begun, answer.took), reply_of(answer, lines))
         return answer
 
     def close(self) -> None:
@@ -290,34 +265,3 @@ def _listening(on_line: OnLine, heard: list[tuple[float, str]]) -> OnLine:
         on_line(text, at)
 
     return hear
-
-
-def _reply(answer: HttpAnswer | CommandAnswer, heard: Lines | None) -> Reply:
-    """An answer as it is noted, not redacted yet; ``heard`` are the lines with their times, each on its own."""
-    if isinstance(answer, HttpAnswer):
-        return HttpReply(answer.status, answer.headers, answer.body)
-    lines = None if heard is None else _counted(heard, lines_of(answer.stdout))
-    return CommandReply(answer.status, answer.stdout, answer.stderr, lines)
-
-
-def _counted(heard: Lines, printed: list[str]) -> Lines:
-    """Lines as counts by time where they are those of stdout, else as they are."""
-    if [text for _, text in heard] != printed:
-        return heard
-    moments = [seconds(at) for at, _ in heard]
-    return tuple((moment, len(list(same))) for moment, same in groupby(moments))
-
-
-def _redacted(reply: Reply, redactor: Redactor) -> Reply:
-    match reply:
-        case HttpReply(status, headers, body):
-            return HttpReply(status, redactor.headers(headers), redactor.json(body))
-        case CommandReply(status, stdout, stderr, lines):
-            told = lines and tuple((at, redactor.text(what) if isinstance(what, str) else what) for at, what in lines)
-            return CommandReply(status, redactor.text(str(stdout)), redactor.text(str(stderr)), told)
-        case Failure():
-            return _redacted_failure(reply, redactor)
-
-
-def _redacted_failure(failure: Failure, redactor: Redactor) -> Failure:
-    return replace(failure, text=redactor.text(failure.text), last=redactor.json(failure.last))

@@ -4,9 +4,10 @@ import pytest
 
 from harness.errors import AuthRefused, BenchError, TapeError, Timeout, Unreachable, Untrusted
 from harness.ports import Effect
-from harness.tape.events import CommandReply, Exchange, Failure, HttpReply, Traffic, decode, encode, failure_of
+from harness.tape.events import CommandReply, Exchange, Failure, HttpReply, Traffic, failure_of
 from harness.tape.format import Tape, write_tape
 from harness.tape.header import TapeInfo, header_text, read_info
+from harness.tape.lines import decode, encode
 
 TRACK = "pcie/test_links/test_width"
 LARGE = {"Members": [{"@odata.id": f"/redfish/v1/Systems/{number}"} for number in range(100)]}
