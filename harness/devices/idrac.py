@@ -1,149 +1,33 @@
-"""A Dell iDRAC: Dell's own ways on top of Redfish. Facts come back frozen; nothing is judged and nothing remembered here.
-
-service root ─▶ Systems/System.Embedded.1 ─▶ Bios ─▶ Settings (pending values)
-             ├▶ Managers/iDRAC.Embedded.1 ─▶ Jobs, DellLCService, DellAttributes, LogServices/Lclog
-             └▶ JobService/Jobs (the DMTF view of the same jobs)
-"""
+"""A Dell iDRAC: Dell's own ways on top of Redfish. Facts come back frozen; nothing is judged and nothing remembered here."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from harness.devices.bios_registry import Registry, parse_registry
+from harness.devices.idrac_facts import (
+    BiosState,
+    LcStatus,
+    LogEntry,
+    Manager,
+    Screenshot,
+    ServiceRoot,
+    Staged,
+    System,
+    parse_log_entry,
+)
+from harness.devices.idrac_places import Places, find_places
 from harness.devices.jobs import Job, job_id_in, parse_dell_job, parse_dmtf_job
-from harness.devices.redfish import ROOT, Message, Redfish, dig, follow, link, messages, suffix, text
+from harness.devices.redfish import ROOT, Redfish, dig, link, messages, suffix, text
 from harness.errors import BenchError, DeviceError, RedfishError
 from harness.limits import Value
 from harness.ports import HttpAnswer, HttpQuestion, Json
 
-SYSTEM_ID = "System.Embedded.1"
-"""The host's member of Systems. Machines with an HGX board or a DPU have several, in any order (NVIDIA/libredfish)."""
-
 GONE = frozenset({"SYS403"})
 """A resource that is not there: HTTP 404 (github.com/dell/iDRAC-Redfish-Scripting/issues/383)."""
-
-RESTARTED = frozenset({"RAC0182"})
-"""Lifecycle-log ids of an iDRAC that was restarted, whoever asked for it (EEMI registry 2.9.0)."""
-
-_SYSTEM = f"{ROOT}/Systems/{SYSTEM_ID}"
-_MANAGER = f"{ROOT}/Managers/iDRAC.Embedded.1"
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where an iDRAC keeps what the harness reads; empty where it has no such thing.
-
-    The defaults are those of every public iDRAC9 capture from 6.00 to 7.10 (NVIDIA/libredfish tests/mockups). Older ones differ
-    (3.15 has Managers/.../Jobs and Managers/.../Attributes, sailfishdell/sailfish), so procedures follow the links first.
-    """
-
-    system: str = _SYSTEM
-    manager: str = _MANAGER
-    reset: str = f"{_SYSTEM}/Actions/ComputerSystem.Reset"
-    bios: str = f"{_SYSTEM}/Bios"
-    settings: str = f"{_SYSTEM}/Bios/Settings"
-    clear_pending: str = f"{_SYSTEM}/Bios/Settings/Actions/Oem/DellManager.ClearPending"
-    jobs: str = f"{_MANAGER}/Oem/Dell/Jobs"
-    dmtf_jobs: str = f"{ROOT}/JobService/Jobs"
-    lc_status: str = f"{_MANAGER}/Oem/Dell/DellLCService/Actions/DellLCService.GetRemoteServicesAPIStatus"
-    screenshot: str = f"{_MANAGER}/Oem/Dell/DellLCService/Actions/DellLCService.ExportServerScreenShot"
-    attributes: str = f"{_MANAGER}/Oem/Dell/DellAttributes/iDRAC.Embedded.1"
-    log: str = f"{_MANAGER}/LogServices/Lclog/Entries"
-
-
-@dataclass(frozen=True)
-class ServiceRoot:
-    """What the service says of itself."""
-
-    product: str
-    redfish_version: str
-    vendor: str
-    service_tag: str
-
-
-@dataclass(frozen=True)
-class System:
-    """The host as the iDRAC sees it. ``boot_progress`` is empty on firmware before 7.00, ``at`` is the time of the answer."""
-
-    service_tag: str
-    model: str
-    bios_version: str
-    power_state: str
-    power_restore_policy: str = ""
-    boot_progress: str = ""
-    reset_types: tuple[str, ...] = ()
-    at: float = 0.0
-
-
-@dataclass(frozen=True)
-class Manager:
-    """The iDRAC itself; ``last_reset`` is its own date, empty on firmware before 4.00."""
-
-    model: str
-    firmware_version: str
-    last_reset: str = ""
-
-
-@dataclass(frozen=True)
-class BiosState:
-    """BIOS attributes in effect and pending. An iDRAC lists only what changes as pending, so empty means none.
-
-    ``/Bios`` may show pending values as current before their job has run (github.com/NVIDIA/libredfish pull 25): judge it only with
-    the pending set and the job queue beside it.
-    """
-
-    attributes: Mapping[str, Value | None]
-    pending: Mapping[str, Value | None]
-    registry: str
-    apply_times: tuple[str, ...]
-    at: float = 0.0
-
-
-@dataclass(frozen=True)
-class LcStatus:
-    """The answer of GetRemoteServicesAPIStatus; ``server`` is where the host is, from POST to OutOfPOST (DellLCService.v1_7_1)."""
-
-    status: str
-    lc: str
-    rt: str
-    server: str
-    at: float = 0.0
-
-
-@dataclass(frozen=True)
-class LogEntry:
-    """One entry of the Lifecycle log; numbers grow. ``message_id`` is a suffix: ids are matched, never severities."""
-
-    number: int
-    created: str
-    message_id: str
-    text: str = ""
-    severity: str = ""
-    arguments: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.message_id} (#{self.number}, {self.created})"
-
-
-@dataclass(frozen=True)
-class Staged:
-    """What answered the PATCH of the settings: ``job_id`` is empty where no Location named a job."""
-
-    status: int
-    job_id: str
-    messages: tuple[Message, ...]
-    at: float
-
-
-@dataclass(frozen=True)
-class Screenshot:
-    """A picture of the host's screen, a PNG as the iDRAC encodes it; empty where it gave none."""
-
-    image: bytes
-    at: float
 
 
 class Idrac:
@@ -154,56 +38,9 @@ class Idrac:
         self.clock = redfish.clock
         self.places = Places() if places is None else places
 
-    # ── places ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def located(self) -> Idrac:
         """The same iDRAC with every place found by links from the service root. Raises DeviceError for a missing link."""
-        return Idrac(self.redfish, self._find_places())
-
-    def _find_places(self) -> Places:
-        root = self.redfish.get(ROOT)
-        system_path = self._member(follow(root, ROOT, "Systems"), SYSTEM_ID)
-        manager_path = self._member(follow(root, ROOT, "Managers"), "iDRAC.Embedded.1")
-        system, manager = self.redfish.get(system_path), self.redfish.get(manager_path)
-        bios_path = follow(system, system_path, "Bios")
-        settings_path = follow(self.redfish.get(bios_path), bios_path, "@Redfish.Settings", "SettingsObject")
-        dell = dig(manager, "Links", "Oem", "Dell")
-        lc_path = link(dell, "DellLCService")
-        lc = self.redfish.get(lc_path) if lc_path else {}
-        job_service = link(root, "JobService")
-        return Places(
-            system_path,
-            manager_path,
-            text(system, "Actions", "#ComputerSystem.Reset", "target"),
-            bios_path,
-            settings_path,
-            _action(dig(self.redfish.get(settings_path), "Actions", "Oem"), "DellManager.ClearPending"),
-            link(dell, "Jobs") or f"{manager_path}/Jobs",
-            link(self.redfish.get(job_service), "Jobs") if job_service else "",
-            _action(dig(lc, "Actions"), "DellLCService.GetRemoteServicesAPIStatus"),
-            _action(dig(lc, "Actions"), "DellLCService.ExportServerScreenShot"),
-            _ending(dig(dell, "DellAttributes"), "iDRAC.Embedded.1") or link(dell, "DellAttributes", 0),
-            self._log_path(manager, manager_path),
-        )
-
-    def _member(self, collection: str, name: str) -> str:
-        """The member of that name, else the only one. Raises DeviceError: Systems is empty for two minutes after the LC restarts.
-
-        Source: github.com/redhat-performance/jetlag/issues/778 (R640).
-        """
-        found = [link(member) for member in self.redfish.members(collection)]
-        named = [path for path in found if path.rstrip("/").endswith(f"/{name}")]
-        if named or len(found) == 1:
-            return (named or found)[0]
-        raise DeviceError(f"{collection} has no {name} among its {len(found)} members; if it is empty, wait and run again")
-
-    def _log_path(self, manager: Json, where: str) -> str:
-        services = follow(manager, where, "LogServices")
-        for member in self.redfish.members(services):
-            path = link(member)
-            if path.rstrip("/").endswith("/Lclog"):
-                return follow(self.redfish.get(path), path, "Entries")
-        raise DeviceError(f"{services} has no Lclog")
+        return Idrac(self.redfish, find_places(self.redfish))
 
     # ── the machine ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -380,34 +217,8 @@ class Idrac:
     def _log_page(self, path: str) -> tuple[list[LogEntry], str]:
         """One page, oldest first, and the next one's path; an iDRAC sends the newest first, fifty a page."""
         body = self.redfish.get(path)
-        entries = [_log_entry(entry) for entry in dig(body, "Members") or ()]
+        entries = [parse_log_entry(entry) for entry in dig(body, "Members") or ()]
         return sorted(entries, key=lambda entry: entry.number), text(body, "Members@odata.nextLink")
 
     def _read(self, path: str) -> HttpAnswer:
         return self.redfish.ask(HttpQuestion.observe("GET", path))
-
-
-def _log_entry(body: Json) -> LogEntry:
-    number = text(body, "Id")
-    arguments = dig(body, "MessageArgs")
-    return LogEntry(
-        int(number) if number.isdecimal() else 0,
-        text(body, "Created"),
-        suffix(dig(body, "MessageId")),
-        text(body, "Message"),
-        text(body, "Severity"),
-        tuple(str(argument) for argument in arguments) if isinstance(arguments, list) else (),
-    )
-
-
-def _action(actions: Json, name: str) -> str:
-    """The target of an action whose key ends with ``name``: iDRAC9 6.00 prefixes Dell's with a schema version."""
-    if not isinstance(actions, Mapping):
-        return ""
-    return next((text(action, "target") for key, action in actions.items() if key.endswith(f"#{name}")), "")
-
-
-def _ending(links: Json, name: str) -> str:
-    """The link of a list that ends with ``/name``, else the one that has it as a step."""
-    paths = [link(entry) for entry in links] if isinstance(links, Sequence) and not isinstance(links, str) else []
-    return next((path for path in paths if path.endswith(f"/{name}")), next((path for path in paths if f"/{name}/" in path), ""))

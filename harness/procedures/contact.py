@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.devices.idrac import Idrac, LogEntry, Manager, ServiceRoot, System
+from harness.devices.idrac import Idrac
+from harness.devices.idrac_facts import LogEntry, Manager, ServiceRoot, System
 from harness.errors import AuthRefused, BenchError, BringupError, DeviceError
 
 TLS, AUTH, IDENTITY = "bmc.tls", "bmc.auth", "bmc.identity"

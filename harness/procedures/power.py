@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.devices.host import Host
-from harness.devices.idrac import Idrac, System
+from harness.devices.idrac import Idrac
+from harness.devices.idrac_facts import System
 from harness.devices.jobs import Job
 from harness.devices.redfish import suffix
 from harness.errors import BringupError, DeviceError, RedfishError, TapeError, Unreachable

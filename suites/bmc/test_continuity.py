@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.idrac import RESTARTED, Idrac
+from harness.devices.idrac import Idrac
+from harness.devices.idrac_facts import RESTARTED
 from harness.errors import Blocked
 from harness.limits import exactly
 from harness.plugin.measuring import Measure

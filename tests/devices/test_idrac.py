@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.clock import VirtualClock
-from harness.devices.idrac import Idrac, Places
+from harness.devices.idrac import Idrac
+from harness.devices.idrac_places import Places, find_member
 from harness.devices.redfish import Redfish
 from harness.errors import BenchError, DeviceError
 from harness.lab.model.lanes import open_model
@@ -181,13 +182,13 @@ def test_a_screenshot_comes_as_bytes(script):
 
 def test_among_several_systems_the_host_is_picked_by_id(script):
     redfish, _ = script({"GET /s": {"Members": [{"@odata.id": "/s/HGX_Baseboard_0"}, {"@odata.id": "/s/System.Embedded.1"}]}})
-    assert Idrac(redfish)._member("/s", "System.Embedded.1") == "/s/System.Embedded.1"
+    assert find_member(redfish, "/s", "System.Embedded.1") == "/s/System.Embedded.1"
 
 
 def test_an_empty_systems_collection_says_what_to_do(script):
     redfish, _ = script({"GET /s": {"Members": []}})
     with pytest.raises(DeviceError, match="wait and run again"):
-        Idrac(redfish)._member("/s", "System.Embedded.1")
+        find_member(redfish, "/s", "System.Embedded.1")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.idrac import System
+from harness.devices.idrac_facts import System
 from harness.devices.jobs import Job
 from harness.errors import BenchError, CommandFailed, DeviceError, RedfishError, Unreachable
 from harness.procedures.power import Wanted, choose_reset, obstacle, occupants, send_reset

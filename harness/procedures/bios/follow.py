@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from harness.devices.jobs import CANCELLED, LC_IN_USE, NEVER_BEGAN, Job, Phase
 from harness.errors import Blame, Timeout
 from harness.procedures.bios.attempt import Attempt
-from harness.procedures.bios.preflight import JOBS, UNDERWAY
+from harness.procedures.bios.preflight import JOBS
 from harness.procedures.bios.story import BEFORE_RESET, RESULT, STATE
+from harness.procedures.host_state import UNDERWAY
 from harness.procedures.power import Wanted, obstacle, send_reset
 from harness.procedures.stop import Stop
 

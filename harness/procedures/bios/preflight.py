@@ -9,22 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.devices.idrac import BiosState, Idrac, LcStatus, System
+from harness.devices.idrac import Idrac
+from harness.devices.idrac_facts import BiosState, LcStatus, System
 from harness.devices.jobs import LC_IN_USE, Job
-from harness.errors import Blame, Timeout
+from harness.errors import Blame
 from harness.limits import Value
+from harness.procedures.host_state import ATTENDED, UNDERWAY, settle
 from harness.procedures.stop import Stop
 
 LOCKDOWN, LC, PENDING, JOBS = "bios.preflight-lockdown", "bios.preflight-lc", "bios.preflight-pending", "bios.preflight-jobs"
 
 LOCKED = "Enabled"
 """Lockdown.1.SystemLockdown of a machine that refuses every change (a recorded iDRAC9 7.10, NVIDIA/libredfish)."""
-
-ATTENDED = frozenset({"LCUSC", "EnteredF2Setup", "EnteredF11BootManager"})
-"""ServerStatus values of a host at which somebody stands: Lifecycle Controller (F10), setup (F2), boot menu (F11)."""
-
-UNDERWAY = frozenset({"InPOST", "CollectingSystemInventory", "AutomatedTaskExecution"})
-"""ServerStatus values that pass by themselves."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +40,6 @@ def survey(idrac: Idrac, state: BiosState, *, patience: float, occupants: str = 
     lc = settle(idrac, patience)
     active = tuple(job for job in idrac.jobs() if job.is_active)
     return Preflight(idrac.system(), idrac.lockdown(), lc, state.pending, active, occupants)
-
-
-def settle(idrac: Idrac, patience: float) -> LcStatus:
-    """The status once the host is through with POST, or the last one seen."""
-    try:
-        return idrac.clock.until(
-            idrac.lc_status,
-            lambda seen: seen.server not in UNDERWAY,
-            what="the host to be through with POST",
-            every=15,
-            within=patience,
-        )
-    except Timeout as timeout:
-        if isinstance(timeout.last, LcStatus):
-            return timeout.last
-        raise
 
 
 def judge(found: Preflight, wanted: Mapping[str, Value], *, writes: bool) -> tuple[Stop, ...]:

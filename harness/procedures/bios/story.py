@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.devices.idrac import BiosState
+from harness.devices.idrac_facts import BiosState
 from harness.devices.jobs import Job, Phase
 from harness.limits import Value
 from harness.procedures.bios.plan import Plan

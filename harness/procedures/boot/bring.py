@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from harness.consent import Consent
 from harness.devices.console import Console, Reading
 from harness.devices.host import Host
-from harness.devices.idrac import Idrac, LogEntry, Screenshot
+from harness.devices.idrac import Idrac
+from harness.devices.idrac_facts import LogEntry, Screenshot
 from harness.errors import BenchError, Blame, BringupError, TapeError, Timeout
 from harness.platform import Platform
-from harness.procedures.bios.preflight import ATTENDED, settle
 from harness.procedures.boot.post import sight
 from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH, BootStory
 from harness.procedures.boot.watch import Watch
 from harness.procedures.handover import Handover
+from harness.procedures.host_state import ATTENDED, settle
 from harness.procedures.power import Wanted, obstacle, occupants, send_reset
 from harness.procedures.stop import Stop
 

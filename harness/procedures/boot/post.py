@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
-from harness.devices.idrac import LcStatus, LogEntry, System
-from harness.procedures.bios.preflight import ATTENDED, UNDERWAY
+from harness.devices.idrac_facts import LcStatus, LogEntry, System
+from harness.procedures.host_state import ATTENDED, UNDERWAY
 
 RESTARTS = frozenset({"SYS1000", "SYS1003"})
 """Lifecycle-log ids of a machine that turns on or resets its processors (EEMI registry 2.9.0)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.devices.console import Transcript
-from harness.devices.idrac import LogEntry, Screenshot, System
+from harness.devices.idrac_facts import LogEntry, Screenshot, System
 from harness.procedures.boot.post import Sight, restarts, stages
 from harness.procedures.endurance import Loss
 from harness.procedures.power import ResetSent

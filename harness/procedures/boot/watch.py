@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from harness.devices.console import Console, Transcript
 from harness.devices.host import Host
-from harness.devices.idrac import Idrac, LogEntry
+from harness.devices.idrac import Idrac
+from harness.devices.idrac_facts import LogEntry
 from harness.errors import Blame, BringupError, TapeError, Timeout
 from harness.platform import Boot
 from harness.procedures.boot.post import RESTARTS, Sight, restarts, sight

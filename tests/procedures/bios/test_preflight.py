@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.idrac import LcStatus, System
+from harness.devices.idrac_facts import LcStatus, System
 from harness.devices.jobs import Job
 from harness.errors import Blame
 from harness.procedures.bios.preflight import JOBS, LC, LOCKDOWN, PENDING, Preflight, judge

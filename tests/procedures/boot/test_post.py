@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.devices.idrac import LogEntry
+from harness.devices.idrac_facts import LogEntry
 from harness.procedures.boot.post import Level, Sight, restarts, stages
 
 
