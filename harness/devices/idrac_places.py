@@ -77,7 +77,7 @@ def find_places(redfish: Redfish) -> Places:
 def find_member(redfish: Redfish, collection: str, name: str) -> str:
     """The member of that name, else the only one. Raises DeviceError where there is neither.
 
-    An R640 shows no system for two minutes after its Lifecycle Controller restarted (github.com/redhat-performance/jetlag/issues/778).
+    An R640 shows no system for two minutes after its Lifecycle Controller restarts (github.com/redhat-performance/jetlag, 778).
     """
     found = [link(member) for member in redfish.members(collection)]
     named = [path for path in found if path.rstrip("/").endswith(f"/{name}")]
