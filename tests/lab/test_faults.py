@@ -1,72 +1,110 @@
 """Each fault of the catalogue is caught by the check it names, first; only its listed consequences fail beside it."""
 
 import io
+import tempfile
 from collections import Counter
-from contextlib import redirect_stdout
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
 from harness.lab.catalogue import catalogue
 from harness.locator import suites
-from harness.plugin.launch import launch
-from harness.plugin.settings import Settings
-from harness.record.reader import read_record
 
 FAULTS = catalogue()
+HARMFUL = [fault for fault in FAULTS if not fault.is_benign]
+BENIGN = [fault for fault in FAULTS if fault.is_benign]
 EXITS = {"product": 1, "bench": 3}
+HEALTHY = "healthy"
 
 
-def run_with(tmp_path, *faults):
-    with redirect_stdout(io.StringIO()):
-        run = launch(Settings(bench="model-lqd8360", mode="live", faults=faults, report=tmp_path))
-    return run, read_record(run.folder / "results.jsonl")
+@dataclass(frozen=True)
+class Ending:
+    """How one case of one run ended."""
+
+    id: str
+    check: str
+    stage: str
+    outcome: str
+    blame: str
+    message: str
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome in ("failed", "error")
+
+
+def run_with(fault: str) -> tuple[int, list[Ending]]:
+    """One whole run on the model, in a process of its own; the exit status and how each case ended."""
+    from harness.plugin.launch import launch
+    from harness.plugin.settings import Settings
+
+    faults = () if fault == HEALTHY else (fault,)
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        run = launch(Settings(bench="model-lqd8360", mode="live", faults=faults, report=Path(folder)))
+    endings = [Ending(case.id, case.check, case.stage, case.outcome, case.blame, case.message) for case in run.cases]
+    return run.verdict.exit, endings
 
 
 @pytest.fixture(scope="module")
-def healthy(tmp_path_factory):
-    return run_with(tmp_path_factory.mktemp("healthy"))
+def swept(request):
+    """The runs of every selected fault, two at a time; ask by fault id."""
+    wanted = {item.callspec.params["fault"].id for item in request.session.items if "fault" in getattr(item, "fixturenames", ())}
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+        runs = {fault: pool.submit(run_with, fault) for fault in [HEALTHY, *sorted(wanted)]}
+        yield lambda fault: runs[fault].result()
+        for run in runs.values():
+            run.cancel()
+
+
+@pytest.fixture
+def healthy(swept):
+    return swept(HEALTHY)
 
 
 def test_the_healthy_model_passes_every_case(healthy):
-    run, _ = healthy
-    assert run.verdict.exit == 0
-    assert {case.outcome for case in run.cases} == {"passed"}
+    status, cases = healthy
+    assert [case for case in cases if case.outcome != "passed"] == []
+    assert status == 0
 
 
-def test_fault_ids_are_unique_and_sorted_by_nothing_but_stage():
-    counts = Counter(fault.id for fault in FAULTS)
-    assert [fault for fault, count in counts.items() if count > 1] == []
+def test_fault_ids_are_unique():
+    assert [fault for fault, count in Counter(fault.id for fault in FAULTS).items() if count > 1] == []
 
 
 def test_there_are_at_least_fifteen_faults_and_three_benign_ones():
-    assert sum(not fault.is_benign for fault in FAULTS) >= 15
-    assert sum(fault.is_benign for fault in FAULTS) >= 3
+    assert len(HARMFUL) >= 15
+    assert len(BENIGN) >= 3
 
 
 def test_every_check_of_the_suites_has_a_fault_that_fails_it(healthy):
-    run, _ = healthy
-    checks = {case.check for case in run.cases}
-    caught = {fault.caught_by for fault in FAULTS if fault.caught_by}
+    _, cases = healthy
+    checks = {case.check for case in cases}
+    caught = {fault.caught_by for fault in HARMFUL}
     assert checks - caught == set()
     assert caught - checks == set()
-    assert {file.parent.name for file in suites().rglob("test_*.py")} == {case.stage for case in run.cases}
+    assert {file.parent.name for file in suites().rglob("test_*.py")} == {case.stage for case in cases}
 
 
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if not fault.is_benign], ids=lambda fault: fault.id)
-def test_a_fault_is_caught_by_its_check_first(tmp_path, healthy, fault):
-    run, _ = run_with(tmp_path, fault.id)
-    failed = [case for case in run.cases if case.failed]
-    assert failed, f"nothing failed; outcomes {Counter(case.outcome for case in run.cases)}"
+@pytest.mark.parametrize("fault", HARMFUL, ids=lambda fault: fault.id)
+def test_a_fault_is_caught_by_its_check_first(swept, healthy, fault):
+    status, cases = swept(fault.id)
+    failed = [case for case in cases if case.failed]
+    assert failed, f"nothing failed; outcomes {Counter(case.outcome for case in cases)}"
     assert failed[0].check == fault.caught_by, [(case.id, case.message[:120]) for case in failed[:5]]
     assert {case.check for case in failed} <= {fault.caught_by, *fault.consequences}, [case.id for case in failed]
     assert {case.blame for case in failed if case.check == fault.caught_by} == {fault.blame.value}
-    assert run.verdict.exit == EXITS[fault.blame.value]
-    assert sorted(case.id for case in run.cases) == sorted(case.id for case in healthy[0].cases)
+    assert all(case.message.strip() for case in failed)
+    assert status == EXITS[fault.blame.value]
+    assert sorted(case.id for case in cases) == sorted(case.id for case in healthy[1])
 
 
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.is_benign], ids=lambda fault: fault.id)
-def test_a_benign_fault_fails_nothing(tmp_path, healthy, fault):
-    run, _ = run_with(tmp_path, fault.id)
-    assert [(case.id, case.outcome, case.message[:200]) for case in run.cases if case.outcome != "passed"] == []
-    assert run.verdict.exit == 0
-    assert [case.id for case in run.cases] == [case.id for case in healthy[0].cases]
+@pytest.mark.parametrize("fault", BENIGN, ids=lambda fault: fault.id)
+def test_a_benign_fault_fails_nothing(swept, healthy, fault):
+    status, cases = swept(fault.id)
+    assert [(case.id, case.outcome, case.message[:200]) for case in cases if case.outcome != "passed"] == []
+    assert status == 0
+    assert [case.id for case in cases] == [case.id for case in healthy[1]]
