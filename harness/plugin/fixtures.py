@@ -77,12 +77,17 @@ def bmc(bringup_run: Run) -> Idrac:
 @pytest.fixture(scope="session")
 def host(bringup_run: Run) -> Host:
     """The operating system of the machine."""
-    if bringup_run.lanes.host is None:
+    opened = _host(bringup_run)
+    if opened is None:
         raise NotApplicable("the bench has no [host]")
-    settings = bringup_run.bench.host
-    if settings is None:
-        return Host(bringup_run.lanes.host, bringup_run.clock)
-    return Host(bringup_run.lanes.host, bringup_run.clock, python=settings.python, wrapper=settings.wrapper)
+    return opened
+
+
+def _host(run: Run) -> Host | None:
+    asks, settings = run.lanes.host, run.bench.host
+    if asks is None or settings is None:
+        return None if asks is None else Host(asks, run.clock)
+    return Host(asks, run.clock, python=settings.python, wrapper=settings.wrapper)
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +113,7 @@ def contact(bringup_run: Run, bmc: Idrac) -> Contact:
 
 
 @pytest.fixture(scope="session")
-def bios(bringup_run: Run, contact: Contact, bmc: Idrac, host: Host) -> BiosStory:  # noqa: ARG001 - contact comes first
+def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:  # noqa: ARG001 - contact comes first
     """Fact: what came of bringing the BIOS settings to what the platform wants."""
     return bring_bios(
         bmc,
@@ -116,16 +121,16 @@ def bios(bringup_run: Run, contact: Contact, bmc: Idrac, host: Host) -> BiosStor
         bringup_run.consent,
         bringup_run.handover,
         expected_tag=bringup_run.bench.service_tag,
-        host=host,
+        host=_host(bringup_run),
     )
 
 
 @pytest.fixture(scope="session")
-def boot(bringup_run: Run, contact: Contact, bmc: Idrac, host: Host, console: Console | None) -> BootStory:
+def boot(bringup_run: Run, contact: Contact, bmc: Idrac, console: Console | None) -> BootStory:
     """Fact: what came of starting the machine."""
     return bring_up(
         bmc,
-        host,
+        _host(bringup_run),
         console,
         bringup_run.platform,
         bringup_run.consent,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from difflib import get_close_matches
 from pathlib import Path
 
 from harness import locator
@@ -28,6 +29,7 @@ from harness.tape.tracks import Tracks
 def prepare(settings: Settings) -> Run:
     """Read and check everything that a run needs. Raises UsageMistake or TapeError with one line."""
     check_stages(settings.stages, STAGES)
+    _check_dangers(settings)
     for suite in settings.suites:
         if not suite.exists():
             raise UsageMistake(f"no suite {suite}: --suite takes a file or folder of tests")
@@ -43,6 +45,16 @@ def prepare(settings: Settings) -> Run:
     if bench.lab is not None:
         return _simulated(settings, bench, platform, slots)
     return _real(settings, bench, bench_file, platform, slots)
+
+
+def _check_dangers(settings: Settings) -> None:
+    from harness.procedures.bios.danger import NAMES
+
+    for name in sorted(settings.danger):
+        if name not in NAMES:
+            near = get_close_matches(name, NAMES, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageMistake(f"no danger class {name!r}{hint} The classes are {', '.join(NAMES)}.")
 
 
 def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:
