@@ -14,20 +14,23 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import BenchError, TapeError
 from harness.tape.header import HEADER
+from harness.tape.redact import Redactor
 from harness.tape.scan import check_tape
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-def replace_tape(target: Path, write: Callable[[Path], None], *, is_evidence: bool = False) -> None:
-    """Let ``write`` fill a new folder and put it in the place of ``target``.
+def replace_tape(
+    target: Path, write: Callable[[Path], None], *, redactor: Redactor | None = None, is_evidence: bool = False
+) -> None:
+    """Let ``write`` fill a new folder and put it in the place of ``target``; the scan looks for what ``redactor`` knows too.
 
     Raises TapeError where ``target`` is something else than a tape or where the new tape has a finding of the scan (evidence
     is kept with its findings), BenchError where the disk refuses. The old tape is then as it was.
@@ -40,7 +43,7 @@ def replace_tape(target: Path, write: Callable[[Path], None], *, is_evidence: bo
         shutil.rmtree(beside, ignore_errors=True)
         write(beside)
         if not is_evidence:
-            _refuse_findings(beside, target)
+            _refuse_findings(check_tape(beside, redactor), target)
         _sync(beside)
         _exchange(beside, target)
         with suppress(OSError):  # the exchange is done; only a crash of the machine could still undo it
@@ -59,8 +62,7 @@ def _refuse_other(target: Path) -> None:
         raise TapeError(f"{target}: is a folder with other things in it, not a tape ({HEADER} is missing); it is left alone")
 
 
-def _refuse_findings(beside: Path, target: Path) -> None:
-    findings = check_tape(beside)
+def _refuse_findings(findings: Sequence[str], target: Path) -> None:
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         raise TapeError(f"the new tape was not put into {target}: {findings[0]}{more}")

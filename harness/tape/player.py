@@ -60,16 +60,15 @@ class Player:
         self._listened: set[str] = set()
         clock.heed(self)
 
-    @property
-    def tape(self) -> Tape:
-        """The tape, opened at the first use."""
+    def open(self) -> Tape:
+        """The tape; its header is read at the first call. Raises TapeError where it cannot be read."""
         if self._opened is None:
             self._opened = Tape.open(self._folder)
         return self._opened
 
     def lanes(self) -> Lanes:
         """The lanes that were recorded. Raises TapeError where the tape cannot be read."""
-        info = self.tape.info
+        info = self.open().info
         has = frozenset(info.lanes)
         if unknown := has - {"bmc", "host", "console", "fabric"}:
             raise TapeError(f"{self._folder}: unknown lane {min(unknown)!r}; update bringup-harness")
@@ -101,7 +100,7 @@ class Player:
     def coverage(self) -> Coverage:
         """How much of the tape was played so far."""
         touched = {track: playing.coverage() for track, playing in sorted(self._playing.items())}
-        return Coverage(touched, tuple(track for track in self.tape.tracks() if track not in touched))
+        return Coverage(touched, tuple(track for track in self.open().tracks() if track not in touched))
 
     def next_after(self, now: float) -> float | None:
         """When the next sample or emission of anything asked since the last call comes (see clock.Alarm)."""
@@ -154,11 +153,11 @@ class Player:
 
     def _play(self, track: str) -> Playing:
         if track not in self._playing:
-            self._playing[track] = Playing(lay_out(self.tape.events(track)))
+            self._playing[track] = Playing(lay_out(self.open().events(track)))
         return self._playing[track]
 
     def _recorded(self, event: Event) -> Write:
-        return write_of(event, self.tape.load(event.ask) if isinstance(event, Exchange) else None)
+        return write_of(event, self.open().load(event.ask) if isinstance(event, Exchange) else None)
 
     def _advance_script(self, playing: Playing, got: Write, volatile: frozenset[str]) -> Event:
         number, writes = playing.epoch, playing.timeline.writes
@@ -203,15 +202,15 @@ class Player:
                 raise failure.error()
             case HttpReply(status, headers, body):
                 self._reach(at)
-                return HttpAnswer(status, dict(headers), self.tape.load(body), at, event.took)
+                return HttpAnswer(status, dict(headers), self.open().load(body), at, event.took)
             case CommandReply(status, stdout, stderr, lines):
-                printed = str(self.tape.load(stdout))
+                printed = str(self.open().load(stdout))
                 if on_line is not None:
                     for text, after in _timed_lines(printed, lines, event.took):
                         self._reach(asked_at + after)
                         on_line(text, _tidy(asked_at + after))
                 self._reach(at)
-                return CommandAnswer(status, printed, str(self.tape.load(stderr)), at, event.took)
+                return CommandAnswer(status, printed, str(self.open().load(stderr)), at, event.took)
 
     def _reach(self, moment: float) -> None:
         self._clock.sleep(moment - self._clock.now())
@@ -219,7 +218,7 @@ class Player:
     def _miss(self, playing: Playing, key: Key) -> str:
         """Say what was asked, where, and what the tape has instead."""
         track, name = self._tracks.current, " ".join(key)
-        if not self.tape.has(track):
+        if not self.open().has(track):
             return f"{name}: the tape has no track {track}{self._elsewhere(key)}; record the tape again"
         later = playing.timeline.after(playing.epoch, key)
         if later is not None:
@@ -232,9 +231,9 @@ class Player:
 
     def _elsewhere(self, key: Key) -> str:
         """Name a track that has what this one lacks. Reads the whole tape, once, when something is wrong anyway."""
-        for track in self.tape.tracks():
+        for track in self.open().tracks():
             with suppress(TapeError):
-                if key in lay_out(self.tape.events(track)).known():
+                if key in lay_out(self.open().events(track)).known():
                     return f" (track {track} has it)"
         return ""
 

@@ -97,7 +97,7 @@ class Recorder:
 
     def keep(self, target: Path, info: TapeInfo) -> None:
         """Let what was noted replace the tape ``target``, whole or not at all. Raises TapeError or BenchError."""
-        replace_tape(target, lambda folder: self.write(folder, info))
+        replace_tape(target, lambda folder: self.write(folder, info), redactor=self._redactor)
 
     def settle(self, info: TapeInfo) -> None:
         """At the end of a run: replace the evidence by the exact tape, with its header. Nothing is done without evidence."""

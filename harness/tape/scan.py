@@ -53,7 +53,7 @@ def summarise(folder: Path) -> list[str]:
     ]
     rows = [_row(track, tape.events(track)) for track in tape.tracks()]
     width = max((len(row[0]) for row in rows), default=0)
-    lines.append(f"{len(rows)} tracks, {sum(row[1] for row in rows)} events, {_size(folder)}")
+    lines.append(f"tracks    {len(rows)}, with {sum(row[1] for row in rows)} events and {_size(folder)}")
     for track, events, writes, lanes, duration in rows:
         lines.append(f"  {track:<{width}}  {events:5} events  {writes:3} writes  {duration:9.1f} s  {' '.join(lanes)}")
     return lines

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -427,3 +428,16 @@ class TestEvidence:
         child.stdout.close()
         child.wait()
         assert len(Tape.open(tmp_path / "evidence").events("session/loose")) >= 50
+
+
+def test_a_tape_is_kept_only_if_the_scan_finds_none_of_the_known_secrets(recorder, clock, tmp_path, info, monkeypatch):
+    recorder.asks("bmc", Port(clock, {"note": f"it is {SECRET}"})).ask(GET)
+    recorder.lanes(Lanes(bmc=Port(clock)))
+    recorder.keep(tmp_path / "tapes/toy", info)
+    assert Tape.open(tmp_path / "tapes/toy").events("session/loose")[0].reply.body == {"note": "it is <redacted>"}
+    monkeypatch.setattr("harness.tape.recorder.redacted", lambda reply, redactor: replace(reply, headers={}))
+    broken = Recorder(Tracks(clock), clock, Redactor([SECRET]))
+    broken.asks("bmc", Port(clock, {"note": f"it is {SECRET}"})).ask(GET)
+    broken.lanes(Lanes(bmc=Port(clock)))
+    with pytest.raises(TapeError, match=r"body\.note is not redacted"):
+        broken.keep(tmp_path / "tapes/toy", info)

@@ -134,5 +134,5 @@ class TestStructure:
 def test_a_summary_says_the_source_first_and_counts_each_track(tape):
     lines = summarise(tape(*GOOD))
     assert lines[0] == "source    model (simulated, not hardware)"
-    assert any(line.startswith("1 tracks, 7 events, 3 bodies of ") for line in lines)
+    assert any(line.startswith("tracks    1, with 7 events and 3 bodies of ") for line in lines)
     assert lines[-1].split() == [TRACK, "7", "events", "2", "writes", "12.0", "s", "bmc", "console", "host"]
