@@ -158,7 +158,7 @@ def trace(snapshot: Snapshot, platform: Platform, slots: Sequence[Slot], fabric:
         slots=tuple(slot.name for slot in slots),
         losses=tuple(replace(loss, serial=serials.get(loss.place, "")) for loss in losses if loss is not None),
         uplinks=tuple(loss for uplink in used if (loss := _follow_uplink(snapshot, uplink)) is not None),
-        attached=None if fabric is None else _attached(fabric, slots),
+        attached=_attached(fabric or (), slots),
     )
 
 
@@ -262,8 +262,10 @@ def _first_bar(snapshot: Snapshot, path: str, models: Sequence[DeviceModel]) -> 
     return None
 
 
-def _attached(fabric: Sequence[FabricPart], slots: Sequence[Slot]) -> int:
-    """How many of the slots hold a part of the machine that has most of them."""
+def _attached(fabric: Sequence[FabricPart], slots: Sequence[Slot]) -> int | None:
+    """How many of the slots hold a part of the machine that has most of them; None where the fabric names no slots."""
+    if not any(part.slot for part in fabric):
+        return None
     names = {slot.name for slot in slots}
     owners = [part.owner for part in fabric if part.slot in names and part.owner]
     return max((owners.count(owner) for owner in set(owners)), default=0)

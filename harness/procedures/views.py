@@ -45,18 +45,25 @@ def views(
     """What each view says of each slot. ``driver`` maps slot names to the serial numbers that the driver reads.
 
     The serial number capability is a view only where it speaks the fabric's language: where at least one of the numbers in
-    these slots is known to the fabric.
+    these slots is known to the fabric. A controller that names no slots is joined by serial number.
     """
     by_slot = {part.slot: part for part in fabric if part.slot}
-    known = {part.serial for part in fabric}
+    by_serial = {part.serial: part for part in fabric if part.serial}
     read = {slot.name: serial_of(function) for slot in slots if (function := snapshot.at(slot.path)) is not None}
-    comparable = any(serial in known for serial in read.values())
+    comparable = any(serial in by_serial for serial in read.values())
     seen = []
     for slot in slots:
-        part = by_slot.get(slot.name, FabricPart("", ""))
         system = read.get(slot.name, "") if comparable else ""
-        seen.append(Views(slot.name, part.serial, system, (driver or {}).get(slot.name, ""), part.owner))
+        own = (driver or {}).get(slot.name, "")
+        part = by_slot.get(slot.name) if by_slot else by_serial.get(system or own)
+        listed = part or FabricPart("", "")
+        seen.append(Views(slot.name, listed.serial, system, own, listed.owner))
     return tuple(seen)
+
+
+def is_joined(seen: Views, fabric: Sequence[FabricPart]) -> bool:
+    """Whether a slot and the fabric's list can be compared at all: by the slot's name, or by a serial number."""
+    return any(part.slot for part in fabric) or bool(seen.serials)
 
 
 def serial_of(function: Function) -> str:

@@ -273,6 +273,10 @@ def test_the_fabric_adds_its_count_and_the_serial_numbers():
     assert chain.explain("box/1").splitlines()[0] == "box/1 (serial 4711) is lost at enumeration"
 
 
+def test_a_fabric_that_names_no_slots_has_no_count():
+    assert lost(tree(), (FabricPart("", "4711", "us"),)).counts() == lost(tree()).counts()
+
+
 def test_an_explanation_names_chain_place_evidence_cause_and_next_step():
     lines = lost(tree(port2=down(), gpu2=None)).explain(PLATFORM.slot("box/2")).splitlines()
     assert lines[0] == "box/2 is lost at its link"

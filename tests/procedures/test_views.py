@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from harness.devices.fabric import FabricPart
 from harness.devices.pcie import ConfigSpace, Function, Snapshot
 from harness.platform import Slot
-from harness.procedures.views import Views, differences, machine_of, serial_of, views
+from harness.procedures.views import Views, differences, is_joined, machine_of, serial_of, views
 
 SLOTS = tuple(Slot(name=f"box/{number}", path=f"pci0000:3a/0{number}.0") for number in (1, 2, 3))
 FABRIC = (
@@ -94,6 +96,28 @@ def test_cards_without_a_serial_number_are_judged_by_owner_alone():
     assert wrong(machine("", "", "")) == []
     taken = (FabricPart("box/1", "9990000000001", "neighbour"), *FABRIC[1:])
     assert len(wrong(machine("", "", ""), taken)) == 1
+
+
+NAMELESS = tuple(replace(part, slot="") for part in FABRIC)
+
+
+def test_a_fabric_that_names_no_slots_is_joined_by_serial_number():
+    assert wrong(machine(dashed(1), dashed(2), dashed(3)), NAMELESS) == []
+    (line,) = wrong(machine(dashed(1), dashed(2), dashed(99)), NAMELESS)
+    assert line.startswith("box/3: the fabric has given the part with serial 9990000000099 to neighbour, not to us")
+
+
+def test_a_serial_number_that_a_slotless_fabric_does_not_list_is_unknown():
+    (line,) = wrong(machine(dashed(1), dashed(2), dashed(55)), NAMELESS)
+    assert line == "box/3: the fabric knows no part there (system 9990000000055)"
+
+
+def test_without_slot_names_and_serial_numbers_nothing_joins_the_two_lists():
+    (seen, *_) = views(machine("", "", ""), SLOTS, NAMELESS)
+    assert not is_joined(seen, NAMELESS)
+    assert is_joined(seen, FABRIC)
+    (seen, *_) = views(machine("", "", ""), SLOTS, NAMELESS, {"box/1": "9990000000001"})
+    assert is_joined(seen, NAMELESS)
 
 
 @pytest.mark.parametrize(("named", "name"), [("", "us"), ("r640-07", "r640-07")])
