@@ -1,7 +1,7 @@
 """Faults of the PCIe tree, and what looks like one and is none.
 
 One fault for each link of the chain, for each end of the judgement of links, and for each view of who sits in a slot. What each
-one hits stands in ``harness.lab.model.tree.VICTIMS``.
+one hits stands in ``harness.lab.model.pcie_setup.VICTIMS``.
 """
 
 from __future__ import annotations

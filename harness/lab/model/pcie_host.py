@@ -22,9 +22,10 @@ from harness.lab.model.driver import bound_driver, kernel_lines
 from harness.lab.model.parts import CHASSIS, GPUS, View, boot_id
 from harness.lab.model.pcie_enumeration import Enumerated, Placed, enumerate_stack
 from harness.lab.model.pcie_log import invalid_bars, pcie_lines
+from harness.lab.model.pcie_setup import Setup
 from harness.lab.model.post import COMMAND_LINE, KERNEL_RELEASE
 from harness.lab.model.sysfs import System, write_system
-from harness.lab.model.tree import Setup, stacks
+from harness.lab.model.tree import stacks
 
 DURATION = 1.5
 """Seconds that the worker takes for the whole tree on hardware, mostly waking sleeping devices; an assumption."""

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from harness.lab.model.parts import GPUS
 from harness.lab.model.pcie_enumeration import Enumerated, Placed, Shortage
 from harness.lab.model.pcie_parts import Bar
-from harness.lab.model.tree import GPU_BARS, VICTIMS, Stack
+from harness.lab.model.pcie_setup import VICTIMS
+from harness.lab.model.tree import GPU_BARS, Stack
 
 STARTS_AT = 1.4
 """Seconds into the boot when a recorded R640 begins to list its root bridges."""

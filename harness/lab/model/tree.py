@@ -8,71 +8,30 @@
     PC08 ae-d6  nothing
     PC09 d7-ff  root port ─ HBA switch ══ cable ══ jbogB switch ─ ten ports ─ ten GPUs        (PCIe slot 3)
 
-Windows, bus ranges and the place of the slots: R640 BIOS 1.5.6, linuxhw dmesg collection. Capabilities and defaults of the root
-port: the R640 slot 1 root port in the linuxhw lspci collection. The aperture of the passive RTX 8000 is not published; the
-256 MiB of the active card are assumed.
+Windows, bus ranges and the place of the slots: R640 BIOS 1.5.6, linuxhw dmesg collection. The aperture of the passive RTX 8000
+is not published; the 256 MiB of the active card are assumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.lab.model.parts import CHASSIS, GPUS, Chassis, ModelGpu
+from harness.lab.model.pcie_onboard import PLX_SWITCH, REDIRECTING, ROOT_PORT, SWITCH_BAR, onboard, root_port
 from harness.lab.model.pcie_parts import DOWN, EMPTY, Bar, Hardware, Identity, Kind, Link
-from harness.lab.model.pcie_windows import GIB, KIB, MIB, Region
+from harness.lab.model.pcie_setup import Setup
+from harness.lab.model.pcie_windows import GIB, MIB, Region
 
-ROOT_PORT = Identity(0x8086, 0x2030, 0x8086, 0x0000, 0x060400, 0x04)
-HBA_SWITCH = Identity(0x10B5, 0x9733, 0x10B5, 0x9733, 0x060400, 0xAA)
 CHASSIS_SWITCH = Identity(0x10B5, 0x9797, 0x10B5, 0x9797, 0x060400, 0xAA)
 RTX_8000 = Identity(0x10DE, 0x1E78, 0x10DE, 0x13D8, 0x030200, 0xA1)
 RTX_6000 = replace(RTX_8000, subsystem=0x13D9)
 
 GPU_BARS = (Bar(0, 16 * MIB), Bar(1, 256 * MIB, wide=True, prefetchable=True), Bar(3, 32 * MIB, wide=True, prefetchable=True))
-SWITCH_BAR = (Bar(0, 256 * KIB),)
 
 IDLE = Link(generation=1)
 """A GPU that idles lets its link fall to 2.5 GT/s: healthy."""
 
-REDIRECTING = 0x1D
-"""SrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+, the pattern of NVIDIA/nccl#2079."""
-
 DATA_LINK_ERROR = 1 << 4
-
-VICTIMS: Mapping[str, tuple[str, ...]] = {
-    "pcie.uplink": ("jbogB",),
-    "pcie.uplink.cable": ("jbogA",),
-    "pcie.chain-link": ("jbogB/slot07",),
-    "pcie.buses": ("jbogB/slot08", "jbogB/slot09", "jbogB/slot10"),
-    "pcie.enumerated": ("jbogA/slot02",),
-    "pcie.enumerated.fallen": ("jbogA/slot09",),
-    "pcie.bars": ("jbogB/slot09", "jbogB/slot10"),
-    "pcie.aperture": ("jbogA/slot06",),
-    "pcie.aperture.window": ("jbogB/slot09", "jbogB/slot10"),
-    "pcie.identity": ("jbogB/slot03",),
-    "pcie.width": ("jbogA/slot04",),
-    "pcie.target-speed": ("jbogA/slot07",),
-    "pcie.uplink-width": ("jbogB",),
-    "pcie.uplink-speed": ("jbogA",),
-    "pcie.acs": ("jbogA",),
-    "pcie.mps": ("jbogB/slot05",),
-    "pcie.errors": ("jbogB/slot06",),
-    "pcie.kernel-log": ("jbogA/slot05",),
-}
-"""The slots or chassis that each fault hits."""
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What of the machine's state the PCIe tree depends on: faults, MmioAbove4Gb, and the Dell slots switched off."""
-
-    faults: frozenset[str] = frozenset()
-    above_4g: bool = True
-    disabled: frozenset[str] = frozenset()
-
-    def hits(self, fault: str, place: str) -> bool:
-        """True where ``fault`` is on and hits the slot or chassis ``place``."""
-        return fault in self.faults and place in VICTIMS[fault]
 
 
 @dataclass(frozen=True)
@@ -135,60 +94,7 @@ def _functions(stack: Stack, setup: Setup) -> tuple[Hardware, ...]:
     chassis = next((chassis for chassis in CHASSIS if chassis.root_bus == stack.first_bus), None)
     if chassis is not None:
         return () if chassis.hba in setup.disabled else (_chassis_branch(chassis, setup),)
-    match stack.name:
-        case "PC00":
-            return (
-                Hardware(0x00, Identity(0x8086, 0x2020, 0x1028, 0x0716, 0x060000, 0x04), Kind.INTEGRATED, payload=128),
-                _port(
-                    0x1C,
-                    Identity(0x8086, 0xA190, 0x1028, 0x0716, 0x060400, 0xF9),
-                    Hardware(
-                        0x00,
-                        Identity(0x102B, 0x0536, 0x1028, 0x0716, 0x030000, 0x04),
-                        Kind.ENDPOINT,
-                        bars=(Bar(0, 16 * MIB, prefetchable=True), Bar(1, 16 * KIB), Bar(2, 8 * MIB)),
-                        link=Link(generation=1, width=1, generation_most=1, width_most=1, target=1),
-                        payload=128,
-                        payload_most=128,
-                        driver="mgag200",
-                    ),
-                ),
-            )
-        case "PC01":
-            return (
-                _port(
-                    0x00,
-                    ROOT_PORT,
-                    Hardware(
-                        0x00,
-                        Identity(0x1000, 0x005D, 0x1028, 0x1F47, 0x010400, 0x02),
-                        Kind.ENDPOINT,
-                        bars=(Bar(1, 64 * KIB, wide=True), Bar(3, MIB, wide=True)),
-                        link=Link(width=8, width_most=8),
-                        driver="megaraid_sas",
-                    ),
-                ),
-                _port(
-                    0x02,
-                    replace(ROOT_PORT, device=0x2032),
-                    Hardware(
-                        0x00,
-                        Identity(0x14E4, 0x16D6, 0x14E4, 0x4020, 0x020000, 0x01),
-                        Kind.ENDPOINT,
-                        bars=(
-                            Bar(0, 64 * KIB, wide=True, prefetchable=True),
-                            Bar(2, MIB, wide=True, prefetchable=True),
-                            Bar(4, 32 * KIB, wide=True, prefetchable=True),
-                        ),
-                        link=Link(width=8, width_most=8),
-                        driver="bnxt_en",
-                    ),
-                ),
-            )
-        case "PC07":
-            return (_nvme_branch(setup),)
-        case _:
-            return ()
+    return onboard(stack.name, setup)
 
 
 def _chassis_branch(chassis: Chassis, setup: Setup) -> Hardware:
@@ -216,7 +122,7 @@ def _chassis_branch(chassis: Chassis, setup: Setup) -> Hardware:
         uplink, chassis_switch = EMPTY, ()
     cable_port = Hardware(
         0x00,
-        HBA_SWITCH,
+        PLX_SWITCH,
         Kind.DOWNSTREAM,
         below=uplink,
         slot=0,
@@ -228,7 +134,7 @@ def _chassis_branch(chassis: Chassis, setup: Setup) -> Hardware:
     )
     hba = Hardware(
         0x00,
-        HBA_SWITCH,
+        PLX_SWITCH,
         Kind.UPSTREAM,
         bars=SWITCH_BAR,
         link=Link(),
@@ -237,7 +143,7 @@ def _chassis_branch(chassis: Chassis, setup: Setup) -> Hardware:
         driver="pcieport",
         children=(cable_port,),
     )
-    return _port(0x00, ROOT_PORT, hba, slot=int(chassis.hba.rsplit(" ", 1)[1]))
+    return root_port(0x00, ROOT_PORT, hba, slot=int(chassis.hba.rsplit(" ", 1)[1]))
 
 
 def _switch_serial(chassis: Chassis, last: str) -> str:
@@ -290,57 +196,4 @@ def _gpu(gpu: ModelGpu, link: Link, setup: Setup) -> Hardware:
         serial=gpu.serial.rjust(16, "0"),
         answers=not setup.hits("pcie.enumerated.fallen", gpu.slot),
         driver="nvidia",
-    )
-
-
-def _nvme_branch(setup: Setup) -> Hardware:
-    """Two drives behind a switch of their own, and an empty bay: whatever its access control says, no GPU's traffic passes it."""
-    link = Link(width=4, width_most=4)
-    drive = Hardware(
-        0x00,
-        Identity(0x144D, 0xA822, 0x1028, 0x1FD9, 0x010802, 0x01),
-        Kind.ENDPOINT,
-        bars=(Bar(0, 32 * KIB, wide=True),),
-        link=link,
-        driver="nvme",
-    )
-    bay = Hardware(
-        0x00,
-        HBA_SWITCH,
-        Kind.DOWNSTREAM,
-        below=link,
-        acs=REDIRECTING if "benign.acs-elsewhere" in setup.faults else 0,
-        payload_most=1024,
-        driver="pcieport",
-        children=(drive,),
-    )
-    switch = Hardware(
-        0x00,
-        HBA_SWITCH,
-        Kind.UPSTREAM,
-        bars=SWITCH_BAR,
-        link=Link(width=8),
-        payload_most=1024,
-        driver="pcieport",
-        children=(
-            replace(bay, device=0x04),
-            replace(bay, device=0x05),
-            replace(bay, device=0x06, below=EMPTY, slot=42, hotplug=True, children=()),
-        ),
-    )
-    return _port(0x00, ROOT_PORT, switch)
-
-
-def _port(device: int, identity: Identity, child: Hardware, *, slot: int | None = None) -> Hardware:
-    """A root port with one thing below it. R640 root ports can access control and have it off; they are not hot-plug capable."""
-    return Hardware(
-        device,
-        identity,
-        Kind.ROOT_PORT,
-        below=child.link,
-        slot=slot,
-        acs=0,
-        payload=child.payload,
-        driver="pcieport",
-        children=(child,),
     )

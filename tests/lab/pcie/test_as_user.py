@@ -5,8 +5,9 @@ import pytest
 from harness.agent.pci import read
 from harness.devices.pcie import parse_snapshot
 from harness.lab.model.pcie_enumeration import enumerate_stack
+from harness.lab.model.pcie_setup import VICTIMS, Setup
 from harness.lab.model.sysfs import System, write_system
-from harness.lab.model.tree import VICTIMS, Setup, stacks
+from harness.lab.model.tree import stacks
 from harness.procedures.chain import ChainLink, trace
 from harness.procedures.links import (
     access_control,

@@ -5,8 +5,9 @@ import pytest
 
 from harness.lab.model.parts import CHASSIS, GPUS
 from harness.lab.model.pcie_enumeration import enumerate_stack
+from harness.lab.model.pcie_setup import Setup
 from harness.lab.model.pcie_windows import GIB, MIB, Region
-from harness.lab.model.tree import Setup, stacks
+from harness.lab.model.tree import stacks
 
 CONDITIONS = [
     Setup(),

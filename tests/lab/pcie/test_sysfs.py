@@ -6,8 +6,9 @@ import pytest
 from harness.devices.pcie import PortType
 from harness.lab.model.parts import GPUS
 from harness.lab.model.pcie_enumeration import enumerate_stack
+from harness.lab.model.pcie_setup import Setup
 from harness.lab.model.sysfs import System, write_system
-from harness.lab.model.tree import Setup, stacks
+from harness.lab.model.tree import stacks
 
 
 @pytest.fixture

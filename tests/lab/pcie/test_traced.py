@@ -3,7 +3,7 @@
 import pytest
 
 from harness.lab.faults.pcie import FAULTS
-from harness.lab.model.tree import VICTIMS
+from harness.lab.model.pcie_setup import VICTIMS
 from harness.procedures.chain import ChainLink, trace
 from harness.procedures.links import (
     access_control,
