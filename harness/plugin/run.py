@@ -175,6 +175,8 @@ class Run:
                 self.gates.close(case.stage, f"BLOCKED by {case.id}")
             if case.is_presence:
                 self.gates.lose(case.stage, case.parts, f"BLOCKED by {case.id}")
+                if all(slot.name in self.gates.lost for slot in self.slots):
+                    self.gates.close(case.stage, f"BLOCKED by {case.id}: no part is left")
         self.cases.append(case)
         self._write_case(self.ledger, case)
         self.ledger.checkpoint()

@@ -196,8 +196,9 @@ def trouble_lines(snapshot: Snapshot, slot: Slot) -> tuple[str, ...]:
 def why_unread(snapshot: Snapshot, functions: Sequence[Function] = ()) -> str:
     """Why something could not be read, as the snapshot tells; ``functions`` are those it was wanted of."""
     wanted = {function.bdf for function in functions}
-    reasons = (str(unread) for unread in snapshot.unread if not wanted or not unread.of or wanted & set(unread.of))
-    return "; ".join(reasons) or "it was not read, and the machine did not say why"
+    own = [unread for unread in snapshot.unread if wanted & set(unread.of)]
+    general = [unread for unread in snapshot.unread if not unread.of]
+    return "; ".join(str(unread) for unread in own or general) or "it was not read, and the machine did not say why"
 
 
 def _port_type(function: Function) -> PortType | None:

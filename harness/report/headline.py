@@ -26,6 +26,12 @@ def headline(record: Record) -> str:
     return one_line(" | ".join((verdict_and_fault(record), where_from(record), machine(record))))
 
 
+def _stages_not_run(record: Record) -> str:
+    """A stage that was not run is not a pass, and the first line says so."""
+    names = [stage.stage for stage in record.stages if stage.state == "not run"]
+    return f"; not run: {', '.join(names)}" if names else ""
+
+
 def word(record: Record) -> str:
     """The verdict's word; of a record that is not whole, what is wrong with it instead."""
     if record.end is None or record.truncated:
@@ -38,7 +44,7 @@ def verdict_and_fault(record: Record) -> str:
     shown = word(record)
     if shown == PASSED:
         passed = sum(case.outcome == CaseOutcome.PASSED for case in record.cases)
-        return f"{shown}: nothing failed, {passed} {'case' if passed == 1 else 'cases'} passed"
+        return f"{shown}: nothing failed, {passed} {'case' if passed == 1 else 'cases'} passed{_stages_not_run(record)}"
     if shown in (FAILED, BROKEN, HARNESS_ERROR):
         return f"{shown}: {_FAULTS.get(record.end.blame if record.end else '', 'fault unknown')}{_not_judged(record)}"
     reasons = {

@@ -106,9 +106,13 @@ def _print_missing(console: Console, missing: Sequence[Missing]) -> None:
     if not missing:
         return
     _title(console, "Not measured")
-    for entry in missing[:_ROWS]:
-        _indented(console, [one_line(f"{entry.what}: {entry.reason}" if entry.reason else entry.what, 400)])
-    _print_rest(console, len(missing), "not measured")
+    by_check: dict[str, list[Missing]] = {}
+    for entry in missing:
+        by_check.setdefault(entry.what.partition("[")[0], []).append(entry)
+    for entries in list(by_check.values())[:_ROWS]:
+        first, more = entries[0], f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
+        _indented(console, [one_line(f"{first.what}{more}: {first.reason}" if first.reason else f"{first.what}{more}", 400)])
+    _print_rest(console, len(by_check), "kinds not measured")
 
 
 def _print_failure(console: Console, failure: Failure) -> None:
