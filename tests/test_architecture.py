@@ -26,7 +26,8 @@ MAY_IMPORT = {
     "cli": {"ground", "live", "tape", "devices", "procedures", "record", "report", "lab", "plugin", "cli"},
 }
 ONE_IMPORTER = {
-    "redfish": "live", "requests": "live", "serial": "live", "pynvml": "agent", "pytest": "plugin", "junit_xml": "report", "jinja2": "report",
+    "redfish": "live", "requests": "live", "serial": "live", "pynvml": "agent", "pytest": "plugin", "junit_xml": "report",
+    "jinja2": "report",
     "typer": "cli", "cheroot": "lab", "cryptography": "lab",
 }  # fmt: skip
 MODULES = sorted(file for file in ROOT.rglob("*.py") if "_bundled" not in file.parts)

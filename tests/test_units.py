@@ -7,7 +7,14 @@ from harness.units import Quantity, number, parse_quantity
 
 @pytest.mark.parametrize(
     ("text", "value", "unit"),
-    [("16 MiB", 16, "MiB"), ("0.85", 0.85, ""), ("3%", 3, "%"), ("8 /min", 8, "/min"), ("15.75GB/s", 15.75, "GB/s"), ("-1 C", -1, "C")],
+    [
+        ("16 MiB", 16, "MiB"),
+        ("0.85", 0.85, ""),
+        ("3%", 3, "%"),
+        ("8 /min", 8, "/min"),
+        ("15.75GB/s", 15.75, "GB/s"),
+        ("-1 C", -1, "C"),
+    ],
 )
 def test_quantities_are_read(text, value, unit):
     assert parse_quantity(text) == Quantity(value, unit)

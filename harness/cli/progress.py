@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TextIO
 
+_SILENCE = 120.0
+"""Seconds of a wait after which a line is written even where nothing changed, so that a log shows that it goes on."""
+
 
 class ProgressLines:
     """A watcher that writes to a stream; on a terminal the current line is rewritten in place."""
@@ -15,7 +18,7 @@ class ProgressLines:
         self._stage = ""
         self._cases = 0
         self._outcomes: Counter[str] = Counter()
-        self._waited = ""
+        self._said = ("", "", 0.0)
 
     def begins(self, headline: str) -> None:
         self._line(headline)
@@ -26,11 +29,12 @@ class ProgressLines:
 
     def waits(self, what: str, seconds: float, seen: object) -> None:
         shown = f"{self._stage:9} {what}: {_clock(seconds)}, last seen {_short(seen)}"
+        before, sight, at = self._said
         if self._rewrites:
             self._passing(shown)
-        elif what != self._waited:
+        elif (what, _short(seen)) != (before, sight) or seconds - at >= _SILENCE:
             self._line(shown)
-        self._waited = what
+            self._said = (what, _short(seen), seconds)
 
     def case_ends(self, case: str, outcome: str, at: float) -> None:
         self._outcomes[outcome] += 1

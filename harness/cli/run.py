@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from harness.cli.progress import ProgressLines
 from harness.errors import BenchError, UsageMistake
@@ -16,11 +20,25 @@ def run_and_report(settings: Settings) -> int:
 
     from harness.plugin.launch import launch
 
-    run = launch(replace(settings, watcher=ProgressLines(sys.stdout)))
+    with _own_output() as stream:
+        run = launch(replace(settings, watcher=ProgressLines(stream)))
     assert run.folder is not None
     assert run.verdict is not None
     _render(run.folder)
     return run.verdict.exit
+
+
+@contextmanager
+def _own_output() -> Iterator[TextIO]:
+    """Standard output by a descriptor of its own, which pytest's capturing does not take away in the middle of a test."""
+    sys.stdout.flush()
+    try:
+        descriptor = os.dup(sys.stdout.fileno())
+    except (OSError, ValueError):
+        yield sys.stdout
+        return
+    with os.fdopen(descriptor, "w", encoding=sys.stdout.encoding, errors="replace") as stream:
+        yield stream
 
 
 def report_again(name: str, reports: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -132,3 +133,14 @@ def normal_address(text: str) -> str:
     """A PCI address as sysfs writes it: lower case, a domain of four digits where NVML prints eight (``00000000:3B:00.0``)."""
     domain, _, rest = text.strip().lower().partition(":")
     return f"{domain.lstrip('0').rjust(4, '0')}:{rest}"
+
+
+def progress_of(line: str) -> str:
+    """What a worker's progress line says, ``pairs 190 of 380``; nothing for any other line."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return ""
+    if not isinstance(said, dict) or said.get("kind") != "progress":
+        return ""
+    return f"{said.get('stage', 'step')} {said.get('done', '?')} of {said.get('of', '?')}"

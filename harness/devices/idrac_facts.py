@@ -71,6 +71,9 @@ class LcStatus:
     server: str
     at: float = 0.0
 
+    def __str__(self) -> str:
+        return f"host {self.server}, Lifecycle Controller {self.lc}"
+
 
 @dataclass(frozen=True)
 class LogEntry:

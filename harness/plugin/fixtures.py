@@ -180,15 +180,15 @@ def gpu_in(bringup_run: Run, gpus: Inventory, pcie: Snapshot) -> Mapping[str, Gp
 
 
 @pytest.fixture(scope="session")
-def p2p(host: Host) -> P2pReport:
+def p2p(bringup_run: Run, host: Host) -> P2pReport:
     """Fact: what every GPU could read and write of every other one."""
-    return run_p2p(host)
+    return run_p2p(host, on_line=bringup_run.following("p2p"))
 
 
 @pytest.fixture(scope="session")
-def resnet50(host: Host) -> Resnet50Report:
+def resnet50(bringup_run: Run, host: Host) -> Resnet50Report:
     """Fact: what the training smoke test did."""
-    return run_resnet50(host)
+    return run_resnet50(host, on_line=bringup_run.following("resnet50"))
 
 
 @pytest.fixture

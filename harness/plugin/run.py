@@ -19,6 +19,7 @@ import harness
 from harness.bench import Bench
 from harness.clock import Clock, wall_time
 from harness.consent import Consent
+from harness.devices.fields import progress_of
 from harness.errors import BringupError, UsageMistake
 from harness.measurement import Measurement
 from harness.part import Part
@@ -26,7 +27,7 @@ from harness.platform import Platform, Slot
 from harness.plugin.case import Case
 from harness.plugin.measuring import Measure
 from harness.plugin.settings import Settings
-from harness.ports import Lanes
+from harness.ports import Lanes, OnLine
 from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
 from harness.record.ledger import Ledger
@@ -122,7 +123,9 @@ class Run:
 
     def plan(self, cases: Sequence[Case]) -> None:
         """Write down every case that should be reached, so that a run that is cut off still names them all."""
-        listed = [{"case": case.id, "check": case.check, "stage": case.stage, "slot": case.slot, "title": case.title} for case in cases]
+        listed = [
+            {"case": case.id, "check": case.check, "stage": case.stage, "slot": case.slot, "title": case.title} for case in cases
+        ]
         self.ledger.write("plan", cases=listed)
 
     def part(self, name: str) -> Part:
@@ -137,6 +140,16 @@ class Run:
         """Write down who the machine is."""
         self._identity |= facts
         self.ledger.write("identity", facts=dict(self._identity))
+
+    def following(self, worker: str) -> OnLine:
+        """Show a worker's progress lines to whoever follows the run."""
+        began = self.clock.now()
+
+        def show(line: str, at: float) -> None:
+            if '"progress"' in line and (done := progress_of(line)):
+                self.settings.watcher.waits(worker, at - began, done)
+
+        return show
 
     def measure_for(self, item: pytest.Item) -> Measure:
         """The measure of one test."""
