@@ -25,7 +25,7 @@ from harness.devices.pcie import Snapshot, read_snapshot
 from harness.devices.redfish import Redfish
 from harness.devices.resnet50 import Report as Resnet50Report
 from harness.devices.resnet50 import run_resnet50
-from harness.errors import NotApplicable
+from harness.errors import BenchError, DeviceError, NotApplicable
 from harness.part import Part
 from harness.platform import Platform
 from harness.plugin.measuring import Measure
@@ -147,14 +147,22 @@ def pcie(host: Host) -> Snapshot:
 
 
 @pytest.fixture(scope="session")
-def chain(bringup_run: Run, pcie: Snapshot) -> Chain:
-    """Which link of the enumeration chain lost which slot."""
-    traced = trace(pcie, bringup_run.platform, bringup_run.slots)
+def chain(bringup_run: Run, pcie: Snapshot, fabric: Fabric | None) -> Chain:
+    """Which link of the enumeration chain lost which slot; with a fabric, its list is where the chain begins."""
+    traced = trace(pcie, bringup_run.platform, bringup_run.slots, _attached(fabric))
     for slot in bringup_run.slots:
         function = pcie.at(slot.path)
         if function is not None:
             bringup_run.know(Part(slot.name, address=function.bdf))
     return traced
+
+
+def _attached(fabric: Fabric | None) -> tuple[FabricPart, ...] | None:
+    """What the fabric says, as far as it says anything: a chain can be traced without it, ``fabric_parts`` cannot be read."""
+    try:
+        return None if fabric is None else fabric.parts()
+    except (BenchError, DeviceError):
+        return None
 
 
 @pytest.fixture(scope="session")

@@ -73,8 +73,8 @@ LOADER = 20.0
 KERNEL = 55.0
 """Assumption: seconds from the kernel's first line to the login prompt and ssh."""
 
-KERNEL_RELEASE = "5.15.0-119-generic"
-"""An Ubuntu 22.04 kernel; nothing depends on it."""
+KERNEL_RELEASE = "6.1.0-model-amd64"
+"""Called after Debian's 6.1 kernel, whose forms of resource messages the modelled log follows (linux-source-6.1, 6.1.192)."""
 
 COMMAND_LINE = f"BOOT_IMAGE=/boot/vmlinuz-{KERNEL_RELEASE} root=/dev/sda2 ro console=tty0 console=ttyS0,115200n8 iommu=off"
 
