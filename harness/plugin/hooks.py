@@ -53,7 +53,7 @@ class RunHooks:
             except BringupError as error:
                 raise pytest.UsageError(self.run.redactor.text(str(error))) from None
         if self.run.is_open:
-            self.run.plan([item.stash[CASE] for item in session.items])
+            self.run.chronicle.plan([item.stash[CASE] for item in session.items])
         return (yield)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -85,7 +85,7 @@ class RunHooks:
         if case.stage != self._stage:
             self._end_stage()
             self._stage = case.stage
-            self.run.begin_stage(case.stage, sum(1 for other in item.session.items if other.stash[CASE].stage == case.stage))
+            self.run.chronicle.begin_stage(case.stage, _count(item.session.items, case.stage))
         case.began = self.run.clock.now()
         case.information = self.run.gates.is_degraded(case.stage)
         track = _track_of(item)
@@ -194,8 +194,12 @@ class RunHooks:
 
     def _end_stage(self) -> None:
         if self._stage:
-            self.run.end_stage(self._stage)
+            self.run.chronicle.end_stage(self._stage, self.run.gates)
         self._stage = ""
+
+
+def _count(items: Sequence[pytest.Item], stage: str) -> int:
+    return sum(item.stash[CASE].stage == stage for item in items)
 
 
 def _current(request: pytest.FixtureRequest) -> Case | None:
