@@ -129,3 +129,13 @@ def test_junit_counts_what_it_holds(whole):
     names = [(case.get("classname"), case.get("name")) for case in suites.iter("testcase")]
     assert len(names) == len(set(names))
     assert sum(name == "verdict" for _, name in names) == 1
+
+
+def test_a_tape_of_one_stage_replays_that_stage_and_says_that_the_others_are_not_on_it(bringup, tmp_path):
+    recorded = bringup("run", "--bench", "model-lqd8360", "--record", "--stage", "bmc", "--tapes", "own", folder=tmp_path)
+    assert recorded.status == 0, recorded.out + recorded.err
+    done = bringup("run", "--tapes", str(tmp_path / "own"))
+    assert done.status == 0, done.out + done.err
+    assert {line["stage"] for line in done.cases.values()} == {"bmc"}
+    assert {line["stage"] for line in done.lines if line["kind"] == "stage" and line["state"] == "not run"} == set(STAGES[1:])
+    assert "not run: bios, boot" in done.out.replace("\n", " ")
