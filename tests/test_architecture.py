@@ -1,6 +1,7 @@
 """The import ladder and the house rules that an abstract syntax tree can see."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def dotted(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def imports(file: Path) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(file.read_text())):

@@ -48,7 +48,11 @@ class Idrac:
         """The service root."""
         body = self.redfish.get(ROOT)
         return ServiceRoot(
-            text(body, "Product"), text(body, "RedfishVersion"), text(body, "Vendor"), text(body, "Oem", "Dell", "ServiceTag")
+            text(body, "Product"),
+            text(body, "RedfishVersion"),
+            text(body, "Vendor"),
+            text(body, "Oem", "Dell", "ServiceTag"),
+            text(body, "Oem", "BringupHarness", "Simulated"),
         )
 
     def system(self) -> System:

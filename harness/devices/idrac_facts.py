@@ -15,12 +15,13 @@ RESTARTED = frozenset({"RAC0182"})
 
 @dataclass(frozen=True)
 class ServiceRoot:
-    """What the service says of itself."""
+    """What the service says of itself. ``simulated`` is the grade of a simulated one (``model``), empty for hardware."""
 
     product: str
     redfish_version: str
     vendor: str
     service_tag: str
+    simulated: str = ""
 
 
 @dataclass(frozen=True)

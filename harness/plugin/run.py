@@ -129,8 +129,9 @@ class Run:
         self._parts[part.slot] = part
 
     def identify(self, facts: Mapping[str, str]) -> None:
-        """Write down who the machine is."""
+        """Write down who the machine is. One that says that it is simulated is not hardware, however it was reached."""
         self._identity |= facts
+        self.source = facts.get("simulated") or self.source
         self.chronicle.identity(self._identity)
 
     def following(self, worker: str) -> OnLine:

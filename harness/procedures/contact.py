@@ -35,6 +35,8 @@ class Contact:
     def identity(self) -> dict[str, str]:
         """Who the machine says it is, for the record: service tag, system, BIOS and iDRAC as far as known."""
         facts: dict[str, str] = {}
+        if self.root is not None:
+            facts["simulated"] = self.root.simulated
         if self.system is not None:
             facts |= {"service_tag": self.system.service_tag, "system": self.system.model, "bios": self.system.bios_version}
         if self.manager is not None:

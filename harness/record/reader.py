@@ -145,6 +145,7 @@ def _assemble(record: Record, lines: list[Line], damage: list[str]) -> Record:
         damage.append(f"the end line says {end.verdict}, but cases failed")
     return replace(
         record,
+        run=replace(record.run, source=identity.get("simulated") or record.run.source),
         identity=identity,
         planned=tuple(planned),
         stages=tuple(stages.values()),

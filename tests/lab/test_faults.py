@@ -52,7 +52,8 @@ def run_with(fault: str) -> tuple[int, list[Ending]]:
 @pytest.fixture(scope="module")
 def swept(request):
     """The runs of every selected fault, two at a time; ask by fault id."""
-    wanted = {item.callspec.params["fault"].id for item in request.session.items if "fault" in getattr(item, "fixturenames", ())}
+    own = [item for item in request.session.items if item.path == request.path and "fault" in item.fixturenames]
+    wanted = {item.callspec.params["fault"].id for item in own}
     with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
         runs = {fault: pool.submit(run_with, fault) for fault in [HEALTHY, *sorted(wanted)]}
         yield lambda fault: runs[fault].result()

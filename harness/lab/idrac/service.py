@@ -101,7 +101,10 @@ def _root(service_tag: str) -> dict[str, object]:
         "Links": {"Sessions": link(names.SESSIONS)},
         "Managers": link(f"{names.ROOT}/Managers"),
         "Name": "Root Service",
-        "Oem": {"Dell": {"@odata.type": "#DellServiceRoot.v1_0_0.DellServiceRoot", "IsBranded": 0, "ServiceTag": service_tag}},
+        "Oem": {
+            "BringupHarness": {"Simulated": "model"},  # nothing simulated may be taken for hardware, whoever asks
+            "Dell": {"@odata.type": "#DellServiceRoot.v1_0_0.DellServiceRoot", "IsBranded": 0, "ServiceTag": service_tag},
+        },
         "Product": "Integrated Dell Remote Access Controller",
         "ProtocolFeaturesSupported": {
             "DeepOperations": {"DeepPATCH": False, "DeepPOST": False},

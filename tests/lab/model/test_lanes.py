@@ -149,7 +149,7 @@ def test_ssh_is_refused_until_the_system_is_up_and_its_boot_id_is_new(clock: Vir
 def test_the_host_answers_what_the_harness_asks(clock: VirtualClock) -> None:
     lanes = open_model(clock)
     assert "console=ttyS0,115200" in run(lanes, "cat", "/proc/cmdline")
-    assert run(lanes, "uname", "-r").startswith("5.15.")
+    assert run(lanes, "uname", "-r").startswith("6.1.")
     assert run(lanes, "who") == ""
     assert run(lanes, "dmesg").startswith("[    0.000000] Linux version")
     lines = run(lanes, name="agent pci", timeout=600).splitlines()
