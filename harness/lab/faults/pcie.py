@@ -68,12 +68,19 @@ _CHAIN = (
 )
 
 _LINKS = (
-    Fault("pcie.width", "The link of jbogA/slot04 trained at x8.", "pcie.width", _RULES),
+    Fault(
+        "pcie.width",
+        "The link of jbogA/slot04 trained at x8.",
+        "pcie.width",
+        _RULES,
+        consequences=("p2p.link-under-load",),
+    ),
     Fault(
         "pcie.target-speed",
         "The port and the GPU of jbogA/slot07 aim for 2.5 GT/s: the link will not rise under load.",
         "pcie.target-speed",
         "local-inference-lab/rtx6kpro issue 88: a card stuck below its speed for hours",
+        consequences=("p2p.link-under-load",),
     ),
     Fault("pcie.uplink-width", "The uplink of jbogB trained at x8.", "pcie.uplink-width", _RULES),
     Fault("pcie.uplink-speed", "The uplink of jbogA runs at 2.5 GT/s.", "pcie.uplink-speed", _RULES),

@@ -24,6 +24,7 @@ from harness.lab.model.cards import Card, cards, line, vary
 from harness.lab.model.driver import DRIVER_VERSION, FALLEN
 from harness.lab.model.nvml import option
 from harness.lab.model.parts import View
+from harness.lab.model.pcie_setup import Setup
 
 _SIZE = 256 << 20
 _PEERS = 8
@@ -197,13 +198,14 @@ def _wedge(now: float, source: Card, target: Card) -> Iterator[tuple[float, str]
 
 
 def _link(view: View, card: Card, seconds: float) -> dict[str, Any]:
-    slow = "p2p.link-under-load" in view.faults and card.slot == SLOW_LINK
+    setup = Setup(view.faults)
+    slow = ("p2p.link-under-load" in view.faults and card.slot == SLOW_LINK) or setup.hits("pcie.target-speed", card.slot)
     # the same eighty a minute that the nvml worker sees, see nvml.py
     replays = round(seconds * 80 / 60) if "gpu.replay-rate" in view.faults and card.slot == "jbogB/slot01" else 0
     return {
         "index": card.index,
         "generation": 1 if slow else 3,
-        "width": 16,
+        "width": 8 if setup.hits("pcie.width", card.slot) else 16,
         "samples": int(seconds * 5),
         "replays": replays,
         "seconds": round(seconds, 1),
