@@ -7,7 +7,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ class Ledger:
             limit=None if measurement.limit is None else str(measurement.limit),
             outcome=measurement.outcome.value,
             margin=None if measurement.margin is None else round(measurement.margin, 9),
-            part=None if measurement.part is None else asdict(measurement.part),
+            part=None if measurement.part is None else vars(measurement.part),
             at=measurement.at,
             note=measurement.note,
         )
@@ -118,6 +117,8 @@ class Ledger:
 
     def _plain(self, value: object, depth: int = 0) -> Any:
         """``value`` as JSON knows it, masked; sets are sorted, so that two replays write the same."""
+        if type(value) is str:  # most values by far
+            return _utf8(self._mask(_utf8(value))) if value else value
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, float) and math.isfinite(value):
@@ -144,4 +145,4 @@ def _text(value: object) -> str:
 
 def _utf8(text: str) -> str:
     """Half a surrogate pair, which UTF-8 cannot hold, becomes a visible escape."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
