@@ -189,8 +189,8 @@ def trouble_lines(snapshot: Snapshot, slot: Slot) -> tuple[str, ...]:
     Not among them: shortages of address space, which the final state decides, and corrected errors, which are judged by rate.
     """
     names = [function.bdf for function in hops(snapshot, slot.path)]
-    lines = (strip_stamp(line) for line in snapshot.log.lines)
-    return tuple(line for line in lines if _TROUBLE.search(line) and any(name in line for name in names))
+    lines = (line for line in snapshot.log.lines if any(name in line for name in names) and _TROUBLE.search(line))
+    return tuple(strip_stamp(line) for line in lines)
 
 
 def why_unread(snapshot: Snapshot, functions: Sequence[Function] = ()) -> str:

@@ -118,10 +118,8 @@ class Ledger:
     def _plain(self, value: object, depth: int = 0) -> Any:
         """``value`` as JSON knows it, masked; sets are sorted, so that two replays write the same."""
         if type(value) is str:  # most values by far
-            return _utf8(self._mask(_utf8(value))) if value else value
-        if value is None or isinstance(value, bool | int):
-            return value
-        if isinstance(value, float) and math.isfinite(value):
+            return _utf8(self._mask(_utf8(value)))
+        if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
             return value
         if depth < _DEPTH:
             if isinstance(value, Mapping):
