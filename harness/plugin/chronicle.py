@@ -83,9 +83,14 @@ class Chronicle:
         """Something worth knowing."""
         self._ledger.write("note", text=text)
 
+    def handover(self, line: str) -> None:
+        """What would be left on the machine if the run ended now; kept at once, for the run that is killed."""
+        self._ledger.write("handover", text=line)
+        self._ledger.checkpoint()
+
     def end(self, verdict: Verdict, handover: str) -> None:
         """The run ended; what it left on the machine comes before the verdict."""
-        self._ledger.write("handover", text=handover)
+        self.handover(handover)
         self._ledger.write("end", verdict=verdict.word, blame=verdict.blame, exit=verdict.exit, at=self._clock.now())
 
     def close(self) -> None:

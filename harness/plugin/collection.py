@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import pytest
 
+from harness.errors import UsageMistake
 from harness.limits import exactly
 from harness.platform import Link, Slot, Uplink
 from harness.plugin.case import Case
@@ -15,6 +17,8 @@ from harness.procedures.stages import STAGES
 
 OWN = "own"
 """The stage of checks that belong to none of the seven; they run after them."""
+
+_ID = re.compile(r"[a-z0-9]+(\.[a-z0-9][a-z0-9_-]*)+")
 
 NO_UPLINK = Uplink(name="none", path="pci0000:00/00.0", link=Link(generation=exactly(0), width=exactly(0)))
 """Stands for the uplinks of a platform that has none: what asks for one has nothing to judge."""
@@ -45,8 +49,11 @@ def uplinks_of(run: Run) -> tuple[Uplink, ...]:
 def order(items: list[pytest.Item], run: Run) -> list[pytest.Item]:
     """Give every item its case, keep the selected stages in order, and return what was left out.
 
-    Raises pytest.UsageError where two checks share an id or a check names no known stage.
+    Raises UsageMistake where two checks share an id, a check names no known stage, or a suite that was named has no test.
     """
+    for suite in run.settings.suites:
+        if not any(item.path.is_relative_to(suite.resolve()) for item in items):
+            raise UsageMistake(f"no test found in {suite}: files are named test_*.py and functions test_*")
     for item in items:
         item.stash[CASE] = _case_of(item, run)
     _refuse_doubles(items)
@@ -54,7 +61,7 @@ def order(items: list[pytest.Item], run: Run) -> list[pytest.Item]:
     left_out: list[pytest.Item] = []
     for item in items:
         stage = item.stash[CASE].stage
-        wanted = stage not in run.not_run and (stage in run.stages or (stage == OWN and not run.settings.stages))
+        wanted = stage == OWN or (stage in run.stages and stage not in run.not_run)
         (kept if wanted else left_out).append(item)
     items[:] = sorted(kept, key=_place)
     return left_out
@@ -86,10 +93,14 @@ def _check_of(item: pytest.Item) -> str:
     name = getattr(item, "originalname", item.name) or item.name
     if marker is None:
         return f"{OWN}.{item.path.stem.removeprefix('test_')}.{name.removeprefix('test_')}"
-    if len(marker.args) != 1 or not isinstance(marker.args[0], str) or marker.args[0].split(".", 1)[0] not in (*STAGES, OWN):
-        stages = ", ".join((*STAGES, OWN))
-        raise pytest.UsageError(f"{item.nodeid}: check takes one id, <stage>.<name>; the stages are {stages}")
-    return marker.args[0]
+    check = marker.args[0] if len(marker.args) == 1 else None
+    if not isinstance(check, str) or not _ID.fullmatch(check) or check.split(".", 1)[0] not in (*STAGES, OWN):
+        stages = ", ".join(STAGES)
+        raise UsageMistake(
+            f"{item.path.name}::{name}: check takes one id, <stage>.<name> in lower case, digits and dashes, not {check!r}; "
+            f"the stages are {stages}, and {OWN} for a check that belongs to none"
+        )
+    return check
 
 
 def _refuse_doubles(items: Sequence[pytest.Item]) -> None:
@@ -98,7 +109,7 @@ def _refuse_doubles(items: Sequence[pytest.Item]) -> None:
         places[item.stash[CASE].check].add(item.nodeid.split("[", 1)[0])
     for check, nodes in places.items():
         if len(nodes) > 1:
-            raise pytest.UsageError(f"check id {check!r} stands twice: {', '.join(sorted(nodes))}")
+            raise UsageMistake(f"check id {check!r} stands twice: {', '.join(sorted(nodes))}")
 
 
 def _title(item: pytest.Item) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import Blocked, BringupError, NotApplicable, NotMeasured, NoVerdict, blame_for
+from harness.errors import Blame, Blocked, BringupError, NotApplicable, NotMeasured, NoVerdict, UsageMistake, blame_for
 from harness.plugin import collection
 from harness.plugin.case import Case
 from harness.plugin.measuring import OutOfLimits, spoken
@@ -18,10 +18,14 @@ _OUTCOMES = {Blocked: "blocked", NotMeasured: "not measured", NotApplicable: "no
 
 
 class RunHooks:
-    """One object that pytest calls; all state is in the run."""
+    """One object that pytest calls; all state is in the run.
 
-    def __init__(self, run: Run) -> None:
+    ``tells``: pytest was called by itself, so nobody else shows verdict and hand-over or writes the reports.
+    """
+
+    def __init__(self, run: Run, *, tells: bool) -> None:
         self.run = run
+        self._tells = tells
         self._broken: dict[str, BaseException] = {}
         self._stage = ""
 
@@ -32,11 +36,13 @@ class RunHooks:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if self.run.problems:
+            return
         try:
             left_out = collection.order(items, self.run)
-        except pytest.UsageError as error:
-            self.run.harness_fails("harness.collection", str(error))
-            raise
+        except UsageMistake as mistake:
+            self.run.problems.append(str(mistake))
+            raise pytest.UsageError(*([str(mistake)] if self._tells else [])) from None
         if left_out:
             config.hook.pytest_deselected(items=left_out)
 
@@ -48,17 +54,24 @@ class RunHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         if not (session.config.option.collectonly or session.testsfailed or self.run.is_open):
+            self.run.settings.watcher.begins(headline_before(self.run))
             try:
                 self.run.open()
             except BringupError as error:
-                raise pytest.UsageError(self.run.redactor.text(str(error))) from None
+                self.run.refusal = error
+                raise pytest.UsageError(*([self.run.redactor.text(str(error))] if self._tells else [])) from None
         if self.run.is_open:
             self.run.chronicle.plan([item.stash[CASE] for item in session.items])
         return (yield)
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        report = yield
         if report.failed:
-            self.run.harness_fails("harness.collection", report.longreprtext, report.nodeid)
+            self.run.problems.append(f"{collector.path}: {_last_words(report.longreprtext)}")
+        return report
 
     def pytest_internalerror(self, excrepr: object) -> None:
         self.run.harness_fails("harness.internal", str(excrepr))
@@ -72,6 +85,28 @@ class RunHooks:
         if self.run.is_open:
             self._end_stage()
             self.run.close()
+            if self._tells and self.run.folder is not None:
+                from harness.report.files import write_reports
+
+                write_reports(self.run.folder)
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Say in another plugin's JUnit file, too, where the answers come from."""
+        for plugin in session.config.pluginmanager.get_plugins():
+            add = getattr(plugin, "add_global_property", None)
+            if add is not None:
+                for name, value in (("source", self.run.source), ("mode", self.run.settings.mode), ("bench", self.run.bench.name)):
+                    add(f"bringup.{name}", value)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The last lines on the screen: verdict and source, what was left on the machine, where the report is."""
+        if self.run.folder is not None and self.run.verdict is not None:
+            from harness.record.reader import read_record
+            from harness.report.headline import headline
+
+            terminalreporter.write_line(headline(read_record(self.run.folder)))
+            terminalreporter.write_line(self.run.handover.line())
+            terminalreporter.write_line(f"report: {self.run.folder / 'report.html'}")
 
     # one case
 
@@ -92,6 +127,7 @@ class RunHooks:
         with self.run.tracks.on(track):
             result = yield
         self._judge_unplayed(case, track)
+        case.settle(case.outcome or "not measured", case.message or ("" if case.outcome else "it ended without an outcome"))
         self.run.end_case(case)
         return result
 
@@ -166,6 +202,8 @@ class RunHooks:
             if isinstance(error, BringupError | OutOfLimits):
                 report.longrepr = text
             case.fail(blame_for(error).value, self.run.redactor.text(text))
+        elif report.failed:
+            case.fail(Blame.HARNESS.value, self.run.redactor.text(report.longreprtext or "failed without a reason"))
         elif report.skipped and not case.outcome:
             case.settle("not measured", self.run.redactor.text(_skip_reason(report)))
         elif report.when == "call" and report.passed and not case.outcome:
@@ -178,8 +216,6 @@ class RunHooks:
             case.fail("harness", "recorded writes that never came:\n" + "\n".join(unplayed))
 
     def _blocked(self, case: Case) -> str | None:
-        if case.stage == collection.OWN:
-            return None
         if len(case.parts) > 1:
             lost = [self.run.gates.block(case.stage, part) for part in case.parts]
             return lost[0] if all(lost) else self.run.gates.block(case.stage, None)
@@ -223,7 +259,16 @@ def _say(error: BaseException, report: pytest.TestReport) -> str:
         return str(error)
     if isinstance(error, AssertionError) and str(error):
         return spoken(error)
-    return report.longreprtext
+    place = report.longreprtext.rsplit("\n", 1)[-1].rsplit(": ", 1)[0]
+    named = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    return f"{named} ({place})\n{report.longreprtext}"
+
+
+def _last_words(dump: str) -> str:
+    """The line of a collection's dump that says what is wrong."""
+    lines = [line.removeprefix("E").strip() for line in dump.splitlines() if line.strip()]
+    wrong = [line for line in lines if "Error" in line or "rror:" in line]
+    return (wrong or lines or ["cannot be collected"])[-1]
 
 
 def _skip_reason(report: pytest.TestReport) -> str:

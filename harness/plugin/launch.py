@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 import pytest
 
 from harness import locator
+from harness.errors import UsageMistake
 from harness.plugin.prepare import prepare
-from harness.plugin.run import Run, headline_before
+from harness.plugin.run import Run
 from harness.plugin.settings import Settings
+from harness.plugin.signals import orderly_ends
 from harness.plugin.wiring import Prepared
 
 
@@ -34,7 +34,7 @@ class _Quiet:
 def launch(settings: Settings) -> Run:
     """Carry out a run and return it, closed and concluded.
 
-    Raises UsageMistake, TapeError or BenchError, with one line, when the run could not begin.
+    Raises UsageMistake, TapeError or BenchError, with one line and nothing written, when the run could not begin.
     """
     run = prepare(settings)
     suites = [str(locator.suites()), *(str(path.resolve()) for path in settings.suites)]
@@ -45,15 +45,18 @@ def launch(settings: Settings) -> Run:
         *("--bringup-bench", settings.bench),
         *suites,
     ]
-    with _shielded(), _terminated_like_interrupted():
+    with _shielded(), orderly_ends():
         try:
-            settings.watcher.begins(headline_before(run))
-            run.open()
             pytest.main(arguments, plugins=[Prepared(run), _Quiet()])
         except KeyboardInterrupt:
             run.interrupted = True
         finally:
             run.close()
+    if run.refusal is not None:
+        raise run.refusal
+    if run.problems:
+        more = f" (and {len(run.problems) - 1} more)" if len(run.problems) > 1 else ""
+        raise UsageMistake(run.problems[0] + more)
     return run
 
 
@@ -66,17 +69,3 @@ def _shielded() -> Iterator[None]:
         yield
     finally:
         os.environ.update(kept)
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM end a run the way Ctrl-C does: sessions closed, record closed, hand-over line printed."""
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - called so
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

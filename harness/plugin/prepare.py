@@ -28,7 +28,7 @@ from harness.tape.tracks import Tracks
 
 def prepare(settings: Settings) -> Run:
     """Read and check everything that a run needs. Raises UsageMistake or TapeError with one line."""
-    check_stages(settings.stages, STAGES)
+    check_stages(settings.stages, (*STAGES, "own") if settings.suites else STAGES)
     _check_dangers(settings)
     for suite in settings.suites:
         if not suite.exists():
@@ -41,7 +41,11 @@ def prepare(settings: Settings) -> Run:
     if settings.faults and settings.mode == "replay":
         raise UsageMistake("--fault changes a simulated machine; a replay has none: use --live")
     if settings.mode == "replay":
+        if settings.apply:
+            raise UsageMistake("--apply changes a machine; a replay touches none: use --live")
         return _replay(settings, bench, platform, slots)
+    if settings.mode == "record":
+        _check_target(settings, bench)
     if bench.lab is not None:
         return _simulated(settings, bench, platform, slots)
     return _real(settings, bench, bench_file, platform, slots)
@@ -53,8 +57,23 @@ def _check_dangers(settings: Settings) -> None:
     for name in sorted(settings.danger):
         if name not in NAMES:
             near = get_close_matches(name, NAMES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; did you mean {near[0]!r}?" if near else "."
             raise UsageMistake(f"no danger class {name!r}{hint} The classes are {', '.join(NAMES)}.")
+
+
+def _check_target(settings: Settings, bench: Bench) -> None:
+    """A tape that cannot be written, or that would lose stages, is said before the machine is touched."""
+    target = settings.tape_of(bench.name)
+    nearest = next(folder for folder in (target.parent, *target.parent.absolute().parents) if folder.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise UsageMistake(f"cannot write a tape to {target}: {nearest} is not writable; name another folder with --tapes")
+    if (target / "tape.toml").is_file() and settings.stages:
+        lost = [stage for stage in read_info(target).stages if stage not in settings.stages]
+        if lost:
+            raise UsageMistake(
+                f"the tape {target} holds {', '.join(lost)} as well, which this recording would lose; "
+                f"record all its stages, or name another folder with --tapes"
+            )
 
 
 def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:

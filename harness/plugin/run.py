@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,8 @@ from harness.plugin.chronicle import HARNESS, Chronicle
 from harness.plugin.folder import make_folder
 from harness.plugin.measuring import Measure
 from harness.plugin.settings import Settings
-from harness.ports import Lanes, OnLine
+from harness.ports import HttpAsks, HttpQuestion, Lanes, OnLine
+from harness.procedures.guard import GuardedBmc
 from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
 from harness.record.ledger import Ledger
@@ -37,6 +38,9 @@ from harness.tape.player import Player
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
 from harness.tape.tracks import Tracks
+
+PROCEDURES = ("session/bios", "session/boot")
+"""The tracks whose writes say themselves what they leave on the machine."""
 
 RUN = pytest.StashKey["Run"]()
 CASE = pytest.StashKey[Case]()
@@ -61,18 +65,23 @@ class Run:
     recorder: Recorder | None = None
     player: Player | None = None
     lanes: Lanes = field(default_factory=Lanes)
-    handover: Handover = field(default_factory=Handover)
+    handover: Handover = field(init=False)
     gates: Gates = field(default_factory=Gates)
     cases: list[Case] = field(default_factory=list)
     verdict: Verdict | None = None
     folder: Path | None = None
     interrupted: bool = False
+    problems: list[str] = field(default_factory=list)
+    refusal: BringupError | None = None
     _identity: dict[str, str] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _facts: list[str] = field(default_factory=list)
     _harness_failures: list[Case] = field(default_factory=list)
     _held: ExitStack = field(default_factory=ExitStack)
     _chronicle: Chronicle | None = None
+
+    def __post_init__(self) -> None:
+        self.handover = Handover(lambda line: self.chronicle.handover(line) if self.is_open else None)
 
     @property
     def chronicle(self) -> Chronicle:
@@ -108,7 +117,17 @@ class Run:
         if self.recorder is not None:
             self.recorder.keep_in(self.folder / "tape", self._tape_info())
             lanes = self.recorder.lanes(lanes)
-        self.lanes = lanes
+        self.lanes = lanes if lanes.bmc is None else replace(lanes, bmc=self._guarded(lanes.bmc))
+
+    def _guarded(self, bmc: HttpAsks) -> GuardedBmc:
+        """Put the last look before a write in front of the BMC, and note what is written by others than the procedures."""
+
+        def wrote(question: HttpQuestion) -> None:
+            track = self.tracks.current
+            if track not in PROCEDURES:
+                self.handover.leave(track, f"{track} sent {question.key}: what that left is for its author to say")
+
+        return GuardedBmc(bmc, self.consent, self.bench.service_tag, wrote)
 
     def close(self) -> None:
         """End everything that was opened, whatever happened before, and conclude."""
@@ -204,12 +223,14 @@ class Run:
         recorder.settle(self._tape_info())
         if self.settings.mode != "record":
             return
-        target = (self.settings.tapes or Path("fixtures") / "tapes") / self.bench.name
+        target = self.settings.tape_of(self.bench.name)
+        is_there = target.exists()
         if verdict.exit != 0:
-            chronicle.note(f"the tape {target} was left as it was: only a run that passed replaces it")
+            kept = "was left as it was" if is_there else "was not written"
+            chronicle.note(f"the tape {target} {kept}: only a run that passed makes one")
             return
         recorder.keep(target, self._tape_info())
-        chronicle.note(f"the tape {target} was replaced")
+        chronicle.note(f"the tape {target} was {'replaced' if is_there else 'written'}")
 
     def _tape_info(self) -> TapeInfo:
         return TapeInfo(
@@ -220,6 +241,7 @@ class Run:
             harness=harness.__version__,
             stages=tuple(stage for stage in self.stages if stage not in self.not_run),
             apply=self.consent.apply,
+            faults=tuple(sorted(set(self.settings.faults))),
             identity=dict(self._identity),
         )
 
@@ -235,7 +257,7 @@ class Run:
             "stages": list(self.stages),
             "harness": harness.__version__,
             "tape": None if self.tape is None else {"name": self.tape.bench, "recorded_at": self.tape.recorded_at},
-            "faults": sorted(self.settings.faults),
+            "faults": sorted(set(self.settings.faults) | set(self.tape.faults if self.tape else ())),
             "apply": self.consent.apply,
             "command": list(self.settings.command),
         }
@@ -250,5 +272,7 @@ def headline_before(run: Run) -> str:
         )
     if run.bench.lab is not None:
         return f"LIVE on the simulated machine of bench {run.bench.name} (source {run.source!r}): no hardware is touched."
-    changes = "settings may be changed and the machine rebooted" if run.consent.apply else "nothing is changed (no --apply)"
+    may_change = run.consent.apply and run.bench.bmc is not None
+    changes = "settings may be changed and the machine rebooted" if may_change else "nothing is changed"
+    changes += "" if run.consent.apply else " (no --apply)"
     return f"LIVE on bench {run.bench.name}, machine {run.bench.service_tag or 'without service tag'}: {changes}."

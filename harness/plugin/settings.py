@@ -61,18 +61,30 @@ class Settings:
     command: tuple[str, ...] = ()
     watcher: Watcher = field(default_factory=NoWatcher)
 
+    def tape_of(self, bench: str) -> Path:
+        """Where a recording of ``bench`` goes: never into the package."""
+        return (self.tapes or Path("fixtures") / "tapes") / bench
 
-def choose_mode(*, named: bool, live: bool, replay: bool, record: bool) -> str:
-    """The mode that the options ask for. Raises UsageMistake where they contradict each other or say nothing."""
+
+def choose_mode(*, named: bool, live: bool, replay: bool, record: bool, prefix: str = "--") -> str:
+    """The mode that the options ask for. Raises UsageMistake where they contradict each other or say nothing.
+
+    ``prefix`` is what the options begin with where they were given.
+    """
     if replay and (live or record):
-        raise UsageMistake("--replay excludes --live and --record: a run either touches the machine or replays its tape")
+        raise UsageMistake(
+            f"{prefix}replay excludes {prefix}live and {prefix}record: a run either touches the machine or replays its tape"
+        )
     if record:
         return "record"
     if live:
         return "live"
     if replay or not named:
         return "replay"
-    raise UsageMistake("--bench needs --live (touch the machine), --record (live, keeping a tape) or --replay (touch nothing)")
+    raise UsageMistake(
+        f"{prefix}bench needs {prefix}live (touch the machine), {prefix}record (live, keeping a tape) "
+        f"or {prefix}replay (touch nothing)"
+    )
 
 
 def check_stages(stages: Sequence[str], known: Sequence[str]) -> None:
@@ -82,5 +94,5 @@ def check_stages(stages: Sequence[str], known: Sequence[str]) -> None:
     for stage in stages:
         if stage not in known:
             near = get_close_matches(stage, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; did you mean {near[0]!r}?" if near else "."
             raise UsageMistake(f"no stage {stage!r}{hint} The stages are {', '.join(known)}.")

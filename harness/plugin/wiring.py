@@ -33,7 +33,7 @@ def register_run(config: pytest.Config) -> None:
     config.stash[RUN] = run
     for marker in collection.MARKERS:
         config.addinivalue_line("markers", marker)
-    config.pluginmanager.register(hooks.RunHooks(run), "bringup-run")
+    config.pluginmanager.register(hooks.RunHooks(run, tells=handed is None), "bringup-run")
     config.pluginmanager.register(fixtures, "bringup-fixtures")
 
 
@@ -47,6 +47,7 @@ def _settings(config: pytest.Config) -> Settings:
             live=option("bringup_live"),
             replay=option("bringup_replay"),
             record=option("bringup_record"),
+            prefix="--bringup-",
         ),
         apply=option("bringup_apply"),
         danger=frozenset(option("bringup_danger")),

@@ -7,6 +7,7 @@ Whoever is about to leave something says so before doing it, and takes it back o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 NOTHING = "nothing was left on the machine"
@@ -25,10 +26,11 @@ class Leftover:
 
 
 class Handover:
-    """What is left so far, by key, in the order in which it was left."""
+    """What is left so far, by key, in the order in which it was left. ``hear`` is told the line whenever it changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Callable[[str], None] = lambda _: None) -> None:
         self._left: dict[str, Leftover] = {}
+        self._hear = hear
 
     @property
     def left(self) -> tuple[Leftover, ...]:
@@ -38,10 +40,12 @@ class Handover:
     def leave(self, key: str, text: str, undo: str = "") -> None:
         """Something is, or may be, left from here on; the same key again says it anew."""
         self._left[key] = Leftover(key, " ".join(text.split()), undo)
+        self._hear(self.line())
 
     def clear(self, key: str) -> None:
         """It is gone; clearing what is not there is harmless."""
-        self._left.pop(key, None)
+        if self._left.pop(key, None) is not None:
+            self._hear(self.line())
 
     def line(self) -> str:
         """One line for the end of the run."""

@@ -27,7 +27,9 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "gpu": ("pcie",),
     "p2p": ("gpu",),
     "resnet50": ("gpu",),
+    "own": ("bmc",),
 }
+"""What each stage needs. Checks of one's own (``own``) need the right machine, as everything does."""
 
 
 class Gate(StrEnum):

@@ -22,7 +22,7 @@ from typing import Any
 from harness.limits import Outcome, Value
 from harness.part import Part
 from harness.record.lines import CaseOutcome
-from harness.units import number
+from harness.units import amount
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class MeasurementRecord:
             return f"not measured{f': {self.note}' if self.note else ''}"
         if isinstance(self.value, str | bool):
             return str(self.value)
-        return f"{number(self.value)} {self.unit}".rstrip()
+        (figure,), unit = amount(self.value, unit=self.unit)
+        return f"{figure} {unit}".rstrip()
 
     def __str__(self) -> str:
         where = f"{self.part} " if self.part else ""

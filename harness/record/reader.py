@@ -134,7 +134,7 @@ def _assemble(record: Record, lines: list[Line], damage: list[str]) -> Record:
             case "case":
                 cases.append(_case(line, damage))
             case "handover":
-                handovers.append(_text(line, "text"))
+                handovers = [_text(line, "text")]  # each line says all that is left by then, so the last one counts
             case "note":
                 notes.append(_text(line, "text"))
             case "end":

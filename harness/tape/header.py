@@ -25,7 +25,8 @@ class TapeInfo:
     """What a tape says about itself.
 
     ``source`` is one of SOURCES, ``recorded_at`` an ISO 8601 time with its zone, ``harness`` the version that recorded,
-    ``stages`` the selected stages, ``apply`` whether changes were allowed, ``identity`` what the machine was (service tag, BIOS,
+    ``stages`` the selected stages, ``apply`` whether changes were allowed, ``faults`` those of the
+    virtual lab that were switched on, ``identity`` what the machine was (service tag, BIOS,
     iDRAC, driver). ``lanes`` and ``facts`` are those of the recorded Lanes; the recorder fills them in.
     """
 
@@ -36,6 +37,7 @@ class TapeInfo:
     harness: str
     stages: tuple[str, ...] = ()
     apply: bool = False
+    faults: tuple[str, ...] = ()
     lanes: tuple[str, ...] = ()
     identity: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +54,7 @@ def header_text(info: TapeInfo) -> str:
         f"platform = {_string(info.platform)}",
         f"stages = {_strings(info.stages)}",
         f"apply = {str(info.apply).lower()}",
+        f"faults = {_strings(info.faults)}",
         f"lanes = {_strings(info.lanes)}",
     ]
     for name, table in (("identity", info.identity), ("facts", info.facts)):
@@ -78,7 +81,7 @@ def read_info(folder: Path) -> TapeInfo:
     return _info(table, str(path))
 
 
-_TYPES: dict[str, type] = {"stages": list, "lanes": list, "identity": dict, "facts": dict, "apply": bool}
+_TYPES: dict[str, type] = {"stages": list, "faults": list, "lanes": list, "identity": dict, "facts": dict, "apply": bool}
 
 
 def _info(table: dict[str, Any], where: str) -> TapeInfo:
@@ -86,12 +89,13 @@ def _info(table: dict[str, Any], where: str) -> TapeInfo:
     for key in table:
         if key not in known:
             raise TapeError(f"{where}: unknown key {key!r}")
+    table = {"faults": [], **table}  # tapes of version 0.1.0 have none
     for key in known:
         if key not in table:
             raise TapeError(f"{where}: {key} is missing")
         if not isinstance(table[key], _TYPES.get(key, str)) or not _holds_strings(table[key]):
             raise TapeError(f"{where}: {key}: {table[key]!r} cannot be meant")
-    return check_info(TapeInfo(**(table | {key: tuple(table[key]) for key in ("stages", "lanes")})), where)
+    return check_info(TapeInfo(**(table | {key: tuple(table[key]) for key in ("stages", "faults", "lanes")})), where)
 
 
 def check_info(info: TapeInfo, where: str) -> TapeInfo:

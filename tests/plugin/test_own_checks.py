@@ -107,8 +107,99 @@ def test_two_checks_of_one_id_are_refused(bringup, tmp_path):
         'import pytest\n@pytest.mark.check("bmc.same")\ndef test_a(): ...\n@pytest.mark.check("bmc.same")\ndef test_b(): ...\n'
     )
     done = bringup("run", "--suite", "test_a.py", folder=tmp_path)
-    assert done.status in (2, 4)
-    assert "check id 'bmc.same' stands twice" in (done.out + done.err).replace("\n", "")
+    assert done.status == 2
+    assert "check id 'bmc.same' stands twice" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("def test_a(:\n", "SyntaxError"),
+        ("import nowhere_to_be_found\n", "nowhere_to_be_found"),
+        ('import pytest\n@pytest.mark.check("mine.x")\ndef test_a(): ...\n', "not 'mine.x'"),
+        ('import pytest\n@pytest.mark.check("own.Two Words")\ndef test_a(): ...\n', "not 'own.Two Words'"),
+        ("def help_me(): ...\n", "no test found in test_a.py"),
+    ],
+)
+def test_a_mistake_in_a_check_file_is_one_line_and_nothing_is_written(bringup, tmp_path, source, says):
+    (tmp_path / "test_a.py").write_text(source)
+    done = bringup("run", "--suite", "test_a.py", folder=tmp_path)
+    assert done.status == 2, done.out + done.err
+    assert says in done.err
+    assert "test_a.py" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert not (tmp_path / "reports").exists()
+
+
+def test_own_checks_run_whatever_stage_is_selected(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text("def test_a(bench): ...\n")
+    for stages in (("--stage", "bmc"), ("--stage", "own")):
+        done = bringup("run", "--suite", "test_a.py", *stages, folder=tmp_path, env={})
+        assert done.status == 0, done.out + done.err
+        assert "own.a.a" in done.out + str(sorted(line["case"] for line in done_cases(tmp_path)))
+
+
+def test_an_expected_failure_that_passes_is_said_and_fails(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text("import pytest\n@pytest.mark.xfail(reason='errata 7')\ndef test_a(): ...\n")
+    done = bringup("run", "--suite", "test_a.py", "--stage", "own", folder=tmp_path)
+    assert done.status == 4
+    assert done.cases["own.a.a"]["outcome"] == "error"
+    assert "errata 7" in done.cases["own.a.a"]["message"]
+
+
+def test_an_unforeseen_exception_is_said_in_the_first_line(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text("def test_a():\n    {}['nokey']\n")
+    done = bringup("run", "--suite", "test_a.py", "--stage", "own", folder=tmp_path)
+    assert done.cases["own.a.a"]["message"].splitlines()[0].startswith("KeyError: 'nokey' (")
+    assert "test_a.py:2" in done.cases["own.a.a"]["message"].splitlines()[0]
+
+
+WRITES = """
+import pytest
+from harness.ports import HttpQuestion
+
+@pytest.mark.check("own.writes")
+def test_writes(bmc):
+    bmc.redfish.act("POST", "/redfish/v1/Systems/System.Embedded.1/Actions/ComputerSystem.Reset", {"ResetType": "ForceOff"})
+
+@pytest.mark.check("own.dangerous")
+def test_dangerous(bmc):
+    bmc.redfish.act("PATCH", "/redfish/v1/Systems/System.Embedded.1/Bios/Settings", {"Attributes": {"BootMode": "Bios"}})
+"""
+
+
+def test_a_check_cannot_write_without_consent(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text(WRITES)
+    done = bringup(
+        "run", "--bench", "model-lqd8360", "--live", "--no-apply", "--stage", "own", "--suite", "test_a.py", folder=tmp_path
+    )
+    assert done.status == 3, done.out
+    assert "needs --apply" in done.cases["own.writes"]["message"]
+    assert "nothing was left on the machine" in done.out
+
+
+def test_a_check_cannot_set_a_dangerous_value_unnamed_and_what_it_writes_is_handed_over(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text(WRITES)
+    done = bringup("run", "--bench", "model-lqd8360", "--live", "--stage", "own", "--suite", "test_a.py", folder=tmp_path)
+    assert "--danger boot-mode" in done.cases["own.dangerous"]["message"]
+    assert done.cases["own.writes"]["outcome"] == "passed"
+    assert "ComputerSystem.Reset" in done.lines[-2]["text"]
+    assert "for its author to say" in done.out.replace("\n", " ")
+
+
+def test_a_check_of_one_s_own_does_not_run_on_another_machine(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text(WRITES)
+    done = bringup("run", "--bench", "model-lqd8360", "--live", "--fault", "bmc.identity", "--suite", "test_a.py", folder=tmp_path)
+    assert done.cases["own.writes"]["outcome"] == "blocked"
+
+
+def done_cases(folder):
+    import json
+
+    latest = folder / "reports" / "latest" / "results.jsonl"
+    return [line for line in map(json.loads, latest.read_text().splitlines()) if line["kind"] == "case"]
 
 
 def test_a_limit_violation_alone_fails_the_product_with_exit_1(bringup, tmp_path):

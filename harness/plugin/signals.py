@@ -1,0 +1,43 @@
+"""Ends that are asked for from outside: Ctrl-C, SIGTERM, a terminal that closes.
+
+first signal      KeyboardInterrupt: sessions are closed, the record is closed, the hand-over line is said
+any more of them  ignored until that is done (SIGKILL and SIGQUIT always work)
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _Once:
+    """Raises for the first signal only. The context may be nested: the outermost one counts."""
+
+    raised = False
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - called so
+        if not self.raised:
+            self.raised = True
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def orderly_ends() -> Iterator[None]:
+    """Let the first such signal end a block in order. A signal that the caller has ignored (nohup, ``&``) stays ignored."""
+    if isinstance(signal.getsignal(signal.SIGTERM), _Once):
+        yield
+        return
+    once = _Once()
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, once)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
