@@ -1,0 +1,95 @@
+"""The last look before a write: consent, danger, the right machine."""
+
+import pytest
+
+from harness.consent import Consent
+from harness.errors import BenchError, UsageMistake
+from harness.ports import HttpAnswer, HttpQuestion
+from harness.procedures.guard import SYSTEM, GuardedBmc
+
+RESET = HttpQuestion.act("POST", f"{SYSTEM}/Actions/ComputerSystem.Reset", {"ResetType": "On"})
+
+
+class Bmc:
+    def __init__(self, *tags):
+        self.tags, self.asked = list(tags), []
+
+    def ask(self, question, on_line=None):
+        self.asked.append(question.key)
+        tag = self.tags.pop(0) if len(self.tags) > 1 else self.tags[0]
+        body = {"@odata.type": "#ComputerSystem.v1_16_0.ComputerSystem", "SKU": tag} if question.path == SYSTEM else {}
+        return HttpAnswer(200, {}, body, 0.0, 0.0)
+
+    def close(self): ...
+
+
+def guard(bmc, *, apply=True, danger=(), tag="MINE"):
+    wrote = []
+    return GuardedBmc(bmc, Consent(apply, frozenset(danger)), tag, lambda question: wrote.append(question.key)), wrote
+
+
+def test_reads_pass_untouched():
+    bmc = Bmc("OTHER")
+    guarded, wrote = guard(bmc, apply=False)
+    guarded.ask(HttpQuestion.observe("POST", "/redfish/v1/x/GetRemoteServicesAPIStatus", {}))
+    assert bmc.asked == ["POST /redfish/v1/x/GetRemoteServicesAPIStatus"]
+    assert wrote == []
+
+
+def test_a_write_without_consent_asks_nothing():
+    bmc = Bmc("MINE")
+    guarded, _ = guard(bmc, apply=False)
+    with pytest.raises(UsageMistake, match="needs --apply"):
+        guarded.ask(RESET)
+    assert bmc.asked == []
+
+
+def test_the_tag_is_read_again_before_a_write():
+    bmc = Bmc("MINE")
+    guarded, wrote = guard(bmc)
+    guarded.ask(RESET)
+    assert bmc.asked == [f"GET {SYSTEM}", RESET.key]
+    assert wrote == [RESET.key]
+
+
+def test_a_read_of_the_tag_just_before_is_not_repeated_but_anything_between_voids_it():
+    bmc = Bmc("MINE")
+    guarded, _ = guard(bmc)
+    guarded.ask(HttpQuestion.observe("GET", SYSTEM))
+    guarded.ask(RESET)
+    assert bmc.asked == [f"GET {SYSTEM}", RESET.key]
+    guarded.ask(HttpQuestion.observe("GET", SYSTEM))
+    guarded.ask(HttpQuestion.observe("GET", "/redfish/v1"))
+    guarded.ask(RESET)
+    assert bmc.asked[2:] == [f"GET {SYSTEM}", "GET /redfish/v1", f"GET {SYSTEM}", RESET.key]
+
+
+@pytest.mark.parametrize(("answers", "pinned"), [("OTHER", "MINE"), ("", "MINE"), ("MINE", "")])
+def test_another_machine_is_not_written_to(answers, pinned):
+    bmc = Bmc(answers)
+    guarded, wrote = guard(bmc, tag=pinned)
+    with pytest.raises(BenchError, match="was not sent"):
+        guarded.ask(RESET)
+    assert RESET.key not in bmc.asked
+    assert wrote == []
+
+
+def test_a_machine_that_changes_between_two_writes_is_noticed():
+    bmc = Bmc("MINE", "MINE", "OTHER")
+    guarded, _ = guard(bmc)
+    guarded.ask(RESET)
+    with pytest.raises(BenchError, match="OTHER answers"):
+        guarded.ask(RESET)
+    assert bmc.asked.count(RESET.key) == 1
+
+
+def test_a_dangerous_value_needs_its_class_named():
+    change = HttpQuestion.act("PATCH", f"{SYSTEM}/Bios/Settings", {"Attributes": {"BootMode": "Bios"}})
+    bmc = Bmc("MINE")
+    guarded, _ = guard(bmc)
+    with pytest.raises(UsageMistake, match="--danger boot-mode"):
+        guarded.ask(change)
+    assert bmc.asked == []
+    named, wrote = guard(bmc, danger=("boot-mode",))
+    named.ask(change)
+    assert wrote == [change.key]
