@@ -3,29 +3,60 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from harness.config import Model, load
+from harness.config import Model, first_of, kind_of, load
 from harness.errors import ConfigError
 from harness.platform import Platform, Slot
 from harness.secret import SecretReference
 
-_PIN = re.compile(r"sha256:[0-9a-f]{64}")
+PLACEHOLDER = "CHANGE-ME"
+"""What a draft says where only a person knows better."""
+
+NO_PIN = "sha256:" + "0" * 64
+"""The pin of a draft."""
+
+_PIN = re.compile(r"[0-9a-f]{64}")
+_PIN_PREFIX = re.compile(r"sha-?256(\s+fingerprint)?\s*[:=]\s*", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEVER = 'a password never stands in the file: give { env = "NAME" } or { file = "PATH" }'
 
 
 class Reference(Model):
-    """Where a secret is: ``{ env = "NAME" }`` or ``{ file = "path" }``."""
+    """Where a secret is: ``{ env = "NAME" }`` or ``{ file = "path" }``. What is wrong with it is said without quoting it."""
 
     env: str = ""
     file: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_secret(cls, value: object) -> object:
+        if not isinstance(value, Mapping | Reference):
+            raise ValueError(_NEVER)
+        return value
+
+    @field_validator("env")
+    @classmethod
+    def _is_variable(cls, value: str) -> str:
+        if value and not _VARIABLE.fullmatch(value):
+            raise ValueError("takes the name of an environment variable; the password itself never stands in the file")
+        return value
 
     @model_validator(mode="after")
     def _is_one(self) -> Reference:
         if bool(self.env) == bool(self.file):
             raise ValueError('a secret is either { env = "NAME" } or { file = "PATH" }')
         return self
+
+
+def _without_credentials(value: str) -> str:
+    if "@" in value:
+        raise ValueError("a user or password never stands in a URL, so there is no @ in it")
+    return value
 
 
 class Bmc(Model):
@@ -40,18 +71,27 @@ class Bmc(Model):
     @field_validator("url")
     @classmethod
     def _is_https(cls, value: str) -> str:
-        if not re.fullmatch(r"https://[^/@\s]+/?", value):
-            raise ValueError(f"{value!r} is not https://HOST[:PORT] without user or path")
+        _without_credentials(value)
+        if not re.fullmatch(r"https://[^/?#\s]+/?", value):
+            raise ValueError("takes https://HOST[:PORT] without user, path or query")
+        try:
+            parts = urlsplit(value)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = "", None
+        if not host or parts.netloc.endswith(":") or port == 0:
+            raise ValueError("takes https://HOST[:PORT] with a host and a port from 1 to 65535")
         return value.rstrip("/")
 
     @field_validator("pin")
     @classmethod
     def _is_pin(cls, value: str) -> str:
-        plain = value.replace(":", "").removeprefix("sha256").lower()
-        pin = f"sha256:{plain}" if value else ""
-        if pin and not _PIN.fullmatch(pin):
-            raise ValueError("a pin is sha256: and 64 hex digits, as `openssl x509 -fingerprint -sha256` prints it")
-        return pin
+        if not value:
+            return ""
+        plain = _PIN_PREFIX.sub("", value.strip(), count=1).replace(":", "").lower()
+        if not _PIN.fullmatch(plain):
+            raise ValueError("a pin is sha256: and 64 hex digits, or what `openssl x509 -noout -fingerprint -sha256` prints")
+        return f"sha256:{plain}"
 
     @model_validator(mode="after")
     def _is_trusted(self) -> Bmc:
@@ -66,6 +106,11 @@ class Console(Model):
     url: str = ""
     command: str = ""
     baud: int = 115200
+
+    @field_validator("url")
+    @classmethod
+    def _has_no_credentials(cls, value: str) -> str:
+        return _without_credentials(value)
 
     @model_validator(mode="after")
     def _is_one(self) -> Console:
@@ -89,6 +134,11 @@ class Fabric(Model):
     url: str
     machine: str
 
+    @field_validator("url")
+    @classmethod
+    def _has_no_credentials(cls, value: str) -> str:
+        return _without_credentials(value)
+
 
 class Lab(Model):
     """A machine of the virtual lab instead of a real one."""
@@ -109,6 +159,14 @@ class Bench(Model):
     host: Host | None = None
     fabric: Fabric | None = None
     lab: Lab | None = None
+
+    @field_validator("populated", mode="before")
+    @classmethod
+    def _is_list(cls, value: object) -> object:
+        if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+            got = kind_of(value) if not isinstance(value, list | tuple) else "a list of other things"
+            raise ValueError(f'takes a list of slot names, as in ["jbogA/slot01"], not {got}')
+        return value
 
     @field_validator("name", "platform")
     @classmethod
@@ -152,6 +210,42 @@ class Bench(Model):
         return chosen
 
 
+def placeholders(bench: Bench, where: str) -> tuple[ConfigError, ...]:
+    """What still says what a draft says, one error a key."""
+    return tuple(ConfigError(where, f"still the draft's placeholder: {what}", key=key) for key, what in _placeholders(bench))
+
+
+def _placeholders(bench: Bench) -> Iterator[tuple[str, str]]:
+    if PLACEHOLDER in bench.service_tag.upper():
+        yield "service_tag", "give the machine's own; it pins the only one that may be written to"
+    if bench.bmc is None:
+        return
+    if PLACEHOLDER in bench.bmc.url.upper():
+        yield "bmc.url", "give the address of the management controller"
+    if bench.bmc.pin == NO_PIN:
+        yield "bmc.pin", "give the certificate's SHA-256, as the comment beside it shows, or ca instead"
+
+
+def unsupported(bench: Bench, where: str) -> tuple[ConfigError, ...]:
+    """What this version cannot reach, one error a table; a run of such a bench is refused."""
+    return tuple(ConfigError(where, what, key=key) for key, what in _unsupported(bench))
+
+
+def _unsupported(bench: Bench) -> Iterator[tuple[str, str]]:
+    if bench.lab is not None and bench.lab.grade != "model":
+        yield "lab.grade", f"{bench.lab.grade!r} cannot be run by this version; use 'model'"
+    if bench.console is not None:
+        yield "console", "serial consoles cannot be opened by this version; leave the table out"
+    if bench.fabric is not None:
+        yield "fabric", "fabric controllers cannot be asked by this version; leave the table out"
+    if bench.host is not None and bench.host.via != "local":
+        yield "host.via", "this version runs commands on the 'local' machine only"
+
+
 def load_bench(text: str, where: str) -> Bench:
-    """Read a bench file. Raises ConfigError with one line."""
-    return load(Bench, text, where)
+    """Read a bench file. Raises ConfigError with one line, also for a draft that nobody has completed."""
+    bench = load(Bench, text, where)
+    left = placeholders(bench, where)
+    if left:
+        raise first_of(left)
+    return bench

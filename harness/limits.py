@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TypeAlias
 
-from harness.units import Quantity, number, parse_quantity
+from harness.units import amount, number, parse_quantity
 
 Value: TypeAlias = "bool | int | float | str"
 """What can be measured: a number in the limit's own unit, or a word."""
@@ -65,8 +65,7 @@ class Limit:
         return min(float(value) - low, high - float(value))
 
     def __str__(self) -> str:
-        unit = f" {self.unit}" if self.unit else ""
-        shown = [_show(bound) for bound in self.bounds]
+        shown, unit = self._shown()
         match self.kind:
             case "exactly":
                 return f"{shown[0]}{unit}{f' ± {number(self.within)} %' if self.within else ''}"
@@ -80,6 +79,15 @@ class Limit:
                 return f"one of {', '.join(shown)}{unit}"
             case _:
                 return f"matches {shown[0]}"
+
+    def _shown(self) -> tuple[tuple[str, ...], str]:
+        """The bounds and the unit behind them, as people read them."""
+        numbers = [bound for bound in self.bounds if not isinstance(bound, str | bool)]
+        if len(numbers) == len(self.bounds):
+            shown, unit = amount(*numbers, unit=self.unit)
+        else:
+            shown, unit = tuple(_show(bound) for bound in self.bounds), self.unit
+        return shown, f" {unit}" if unit else ""
 
     def _holds(self, value: Value) -> bool:
         match self.kind:
@@ -152,15 +160,16 @@ def matches(pattern: str) -> Limit:
     return Limit("matches", (pattern,))
 
 
-def limit_from_toml(value: object, unit: str = "") -> Limit:
-    """Read a limit as TOML gives it; numbers are converted to ``unit`` and a bare number is in it.
+def limit_from_toml(value: object, unit: str = "", *, words: bool = True) -> Limit:
+    """Read a limit as TOML gives it; quantities are converted to ``unit`` and a number without quotes is in it.
 
-    Raises ValueError with one line that says what is wrong.
+    Without a unit a string is a word, which only a limit that takes ``words`` may have. Raises ValueError with one line that says
+    what is wrong.
     """
     if isinstance(value, Limit):
         return value
     if not isinstance(value, Mapping):
-        return exactly(_bound(value, unit), unit)
+        return exactly(_bound(value, unit, words=words), unit)
     known = {"exactly", "at_least", "at_most", "between", "one_of", "matches", "within", "marginal"}
     for key in value:
         if key not in known:
@@ -173,7 +182,9 @@ def limit_from_toml(value: object, unit: str = "") -> Limit:
     listed = value[kind] if kind in ("between", "one_of") else [value[kind]]
     if not isinstance(listed, list) or not listed or (kind == "between" and len(listed) != 2):
         raise ValueError(f"{kind} takes a list{' of two' if kind == 'between' else ''}")
-    bounds = tuple(_bound(bound, unit) for bound in listed)
+    if kind == "matches" and (unit or not words):
+        raise ValueError("matches is for words, and this is a number")
+    bounds = tuple(_bound(bound, unit, words=words) for bound in listed)
     if kind in ("at_least", "at_most", "between") and any(isinstance(bound, str | bool) for bound in bounds):
         raise ValueError(f"{kind} takes numbers")
     if kind == "between" and float(bounds[0]) > float(bounds[1]):
@@ -192,21 +203,31 @@ def _marginal(kind: str, value: object, unit: str) -> tuple[float, ...]:
     listed = value if isinstance(value, list) else [value]
     if kind not in ("at_least", "at_most", "between") or len(listed) != (2 if kind == "between" else 1):
         raise ValueError(f"marginal does not fit {kind}")
-    bounds = [_bound(bound, unit) for bound in listed]
+    bounds = [_bound(bound, unit, words=True) for bound in listed]
     if any(isinstance(bound, str | bool) for bound in bounds):
         raise ValueError("marginal takes numbers")
     return tuple(float(bound) for bound in bounds)
 
 
-def _bound(value: object, unit: str) -> Value:
-    if isinstance(value, bool | int | float):
+def _bound(value: object, unit: str, *, words: bool) -> Value:
+    is_number = bool(unit) or not words
+    if isinstance(value, bool) and not is_number:
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a value")
-    if not unit:
+        raise ValueError(f"takes {'a number' if is_number else 'a word, a number or a limit table'}, not {_kind_of(value)}")
+    if not is_number:
         return value
-    quantity: Quantity = parse_quantity(value)
-    return (quantity if quantity.unit == "" else quantity.to(unit)).value
+    if not unit:
+        raise ValueError(f"takes a number without unit and quotes, such as 0.85, not {value!r}")
+    return parse_quantity(value).in_unit(unit).value
+
+
+def _kind_of(value: object) -> str:
+    """What it is, without saying it: what stands in a configuration may be a secret."""
+    kinds: tuple[tuple[type, str], ...] = ((bool, "true or false"), (list, "a list"), (dict, "a table"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), "this")
 
 
 def _percent(value: object) -> float:

@@ -46,15 +46,26 @@ def bench_names() -> tuple[str, ...]:
     return tuple(sorted({file.stem for folder in fixture_folders() for file in (folder / "benches").glob("*.toml")}))
 
 
+def platform_names() -> tuple[str, ...]:
+    """The names of every platform that can be found."""
+    return tuple(sorted({file.stem for folder in fixture_folders() for file in (folder / "platforms").glob("*.toml")}))
+
+
 def find_bench(name: str) -> tuple[Bench, Path]:
     """Load a bench by name or file. Raises ConfigError or UsageMistake with one line."""
+    text, file = read_bench(name)
+    return load_bench(text, str(file)), file
+
+
+def read_bench(name: str) -> tuple[str, Path]:
+    """The text of a bench by name or file, unjudged. Raises ConfigError or UsageMistake with one line."""
     file = Path(name) if name.endswith(".toml") or "/" in name else _find("benches", name)
     if file is None:
         near = get_close_matches(name, bench_names(), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         known = ", ".join(bench_names()) or "none"
         raise UsageMistake(f"no bench {name!r}{hint} Known: {known}. `bringup bench new` drafts one.")
-    return load_bench(_text(file, "bench"), str(file)), file
+    return _text(file, "bench"), file
 
 
 def find_platform(name: str, beside: Path | None = None) -> tuple[Platform, Path]:
@@ -65,7 +76,7 @@ def find_platform(name: str, beside: Path | None = None) -> tuple[Platform, Path
             return load_platform(_text(file, "platform"), str(file)), file
     found = _find("platforms", name)
     if found is None:
-        names = sorted({file.stem for folder in fixture_folders() for file in (folder / "platforms").glob("*.toml")})
+        names = platform_names()
         near = get_close_matches(name, names, n=1)
         raise ConfigError(
             str(beside or "command line"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.limits import Limit, Outcome, Value
 from harness.part import Part
-from harness.units import number
+from harness.units import amount
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Measurement:
         elif isinstance(self.value, str | bool):
             shown = str(self.value)
         else:
-            shown = f"{number(self.value)} {self.unit}".rstrip()
+            (figure,), unit = amount(self.value, unit=self.unit)
+            shown = f"{figure} {unit}".rstrip()
         limit = f"  [{self.limit}]" if self.limit is not None else ""
         return f"{where}{self.name} = {shown}{limit}  {self.outcome.value.upper()}"

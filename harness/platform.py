@@ -7,12 +7,12 @@ A slot's ``path`` is a walk through the PCIe tree that survives renumbering: the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from harness.config import AnyLimit, Bytes, Model, Seconds, limit_in, load
+from harness.config import AnyLimit, Bytes, Model, Number, Seconds, limit_in, load, quantity_in
 from harness.errors import ConfigError
 from harness.limits import Limit, at_least, at_most, exactly, one_of
 
@@ -35,12 +35,7 @@ class Memory(Model):
 
     ecc_off: Bytes
     ecc_on: Bytes
-    within: Annotated[float, Field(ge=0, le=10)] = 1.0
-
-    @field_validator("within", mode="before")
-    @classmethod
-    def _percent(cls, value: object) -> object:
-        return value.removesuffix("%").strip() if isinstance(value, str) else value
+    within: Annotated[float, Field(ge=0, le=10), quantity_in("%")] = 1.0
 
 
 class DeviceModel(Model):
@@ -53,7 +48,7 @@ class DeviceModel(Model):
     memory: Memory | None = None
     bars: dict[int, Bytes] = Field(default_factory=dict)
     link: Link | None = None
-    ceiling: Annotated[float | None, Field(description="GB/s one way on this link, raw")] = None
+    ceiling: Annotated[float | None, quantity_in("GB/s"), Field(description="GB/s one way on this link, raw")] = None
 
     @field_validator("device", "subsystem")
     @classmethod
@@ -107,6 +102,14 @@ class Bios(Model):
     attributes: dict[str, AnyLimit] = Field(default_factory=dict)
     forbidden_events: tuple[str, ...] = ()
 
+    @field_validator("attributes", mode="before")
+    @classmethod
+    def _holds_no_password(cls, value: object) -> object:
+        for name in value if isinstance(value, Mapping) else ():
+            if str(name).endswith("Password"):
+                raise ValueError(f"a password never stands in the file, and none is ever set: leave {name} out")
+        return value
+
 
 class Boot(Model):
     """How long a boot may take: seconds without a new POST stage, and in all; resets that a BIOS job may add."""
@@ -120,15 +123,15 @@ class Pcie(Model):
     """What holds for the whole tree."""
 
     iommu: AnyLimit = Field(default_factory=lambda: one_of("off", "identity"))
-    acs_redirect_between_gpus: AnyLimit = Field(default_factory=lambda: exactly(0))
+    acs_redirect_between_gpus: Number = Field(default_factory=lambda: exactly(0))
     max_payload: Annotated[Limit, limit_in("B")] = Field(default_factory=lambda: one_of(128, 256, unit="B"))
 
 
 class Gpu(Model):
     """What the driver must say of every GPU."""
 
-    uncorrected_ecc: AnyLimit = Field(default_factory=lambda: exactly(0))
-    pending_retirement: AnyLimit = Field(default_factory=lambda: exactly(0))
+    uncorrected_ecc: Number = Field(default_factory=lambda: exactly(0))
+    pending_retirement: Number = Field(default_factory=lambda: exactly(0))
     replay_rate: Annotated[Limit, limit_in("/min")] = Field(default_factory=lambda: at_most(8, "/min"))
 
 
@@ -140,8 +143,8 @@ class P2p(Model):
     ceiling: Annotated[Limit, limit_in("GB/s")] = Field(default_factory=lambda: at_most(15.75, "GB/s"))
     nvlink_ceiling: Annotated[Limit, limit_in("GB/s")] = Field(default_factory=lambda: at_most(50.0, "GB/s"))
     staged_ratio: Annotated[float, Field(gt=1)] = 1.05
-    staged_latency: Annotated[float, Field(gt=0)] = 9.0
-    contention_ratio: Annotated[Limit, limit_in()] = Field(default_factory=lambda: at_least(0.5))
+    staged_latency: Annotated[float, Field(gt=0), quantity_in("us")] = 9.0
+    contention_ratio: Number = Field(default_factory=lambda: at_least(0.5))
 
 
 class Floor(Model):
@@ -158,8 +161,8 @@ class Resnet50(Model):
     """How the smoke test is judged. Ratios are fractions, spread is in percent."""
 
     floors: tuple[Floor, ...] = Field((), alias="floor")
-    efficiency: Annotated[Limit, limit_in()] = Field(default_factory=lambda: at_least(0.85))
-    solo: Annotated[Limit, limit_in()] = Field(default_factory=lambda: at_least(0.95))
+    efficiency: Number = Field(default_factory=lambda: at_least(0.85))
+    solo: Number = Field(default_factory=lambda: at_least(0.95))
     spread: Annotated[Limit, limit_in("%")] = Field(default_factory=lambda: at_most(3, "%"))
 
 

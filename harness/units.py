@@ -6,6 +6,7 @@ like binary, as the tools of the field print them.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -56,8 +57,15 @@ class Quantity:
         """The same quantity in another unit of its dimension. Raises ValueError across dimensions."""
         dimension, scale = _scale(unit)
         if dimension != self.dimension:
-            raise ValueError(f"{self} is no {dimension}")
+            raise ValueError(f"takes {f'{dimension}, as in {unit!r}' if unit else 'a number without a unit'}, not {str(self)!r}")
         return Quantity(self.value * _SCALES[self.unit][1] / scale, unit)
+
+    def in_unit(self, unit: str) -> Quantity:
+        """The same quantity in ``unit``, as a quoted one is read: it says its own unit. Raises ValueError where it does not."""
+        if not self.unit and unit:
+            others = f' or "{number(self.value)} min"' if unit == "s" else ""
+            raise ValueError(f'"{number(self.value)}" has no unit: write "{number(self.value)} {unit}"{others}')
+        return self.to(unit)
 
     def __str__(self) -> str:
         return f"{number(self.value)} {self.unit}".rstrip()
@@ -77,6 +85,30 @@ def number(value: float) -> str:
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.6g}"
+
+
+def amount(*values: float, unit: str = "") -> tuple[tuple[str, ...], str]:
+    """Numbers of one unit and the unit, as people read them: bytes in the largest binary unit in which all are whole numbers.
+
+    >>> amount(262144, unit="B")
+    (('256',), 'KiB')
+    """
+    if unit == "B" and any(values) and all(math.isfinite(value) for value in values):
+        for larger in ("TiB", "GiB", "MiB", "KiB"):
+            scaled = [value / _SCALES[larger][1] for value in values]
+            if all(value.is_integer() for value in scaled):
+                return tuple(number(value) for value in scaled), larger
+    return tuple(number(value) for value in values), unit
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them, to the second above a minute: ``45 s``, ``15 min``, ``2 min 5 s``, ``1 h 30 min``."""
+    if seconds < 60:
+        return f"{number(round(seconds, 1))} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "min"), (rest, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
 def _scale(unit: str) -> tuple[str, float]:

@@ -4,6 +4,7 @@ import pytest
 
 from harness import locator
 from harness.bench import load_bench
+from harness.cli.bench import describe, draft
 from harness.errors import BringupError, ConfigError, UsageMistake, blame_for
 from harness.lab.model.parts import GPUS
 from harness.platform import load_platform
@@ -44,6 +45,26 @@ def test_the_shipped_platform_has_the_slots_of_the_modelled_machine():
         ('name = "jbogA/slot02"', 'name = "jbogA/slot01"', "slot 'jbogA/slot01' stands twice"),
         ('"45 min"', '"45 mim"', "unknown unit 'mim'; did you mean 'min'?"),
         ("[bios]", "[bios", "not valid TOML"),
+        ('within = "45 min"', 'within = "45"', 'boot.within: "45" has no unit: write "45 s" or "45 min"'),
+        ('within = "45 min"', 'within = "45 MiB"', "boot.within: takes seconds, as in 's', not '45 MiB'"),
+        ('within = "45 min"', "within = [45]", 'boot.within: takes a quantity such as "45 s" or "15 min", not a list'),
+        ("efficiency = { at_least = 0.85 }", 'efficiency = "85 %"', "resnet50.efficiency: takes a number without unit and quotes"),
+        ("efficiency = { at_least = 0.85 }", 'efficiency = { at_least = "85 %" }', "resnet50.efficiency: takes a number without"),
+        ("efficiency = { at_least = 0.85 }", "efficiency = true", "resnet50.efficiency: takes a number, not true or false"),
+        ("contention_ratio = { at_least = 0.5 }", 'contention_ratio = "50 %"', "p2p.contention_ratio: takes a number without"),
+        ("uncorrected_ecc = 0", 'uncorrected_ecc = "0"', "gpu.uncorrected_ecc: takes a number without unit"),
+        ('{ at_most = "3 %" }', '{ at_most = "3 s" }', "resnet50.spread: takes percent, as in '%', not '3 s'"),
+        ('0 = "16 MiB"', '0 = "16"', 'bars.0: "16" has no unit: write "16 B"'),
+        ('within = "1 %"', 'within = "1 s"', "within: takes percent, as in '%', not '1 s'"),
+        ('within = "1 %"', 'within = "11 %"', "within: takes a number of at most 10"),
+        ("peers = 8", 'peers = "many"', "p2p.peers: takes a whole number, not a string"),
+        ("staged_ratio = 1.05", 'staged_ratio = "5 %"', "p2p.staged_ratio: takes a number, not a string"),
+        ('deny = ["2.4.7"]', 'deny = "2.4.7"', "bios.deny: takes a list, not a string"),
+        (
+            'EmbVideo = "Enabled"',
+            'SetupPassword = "calvin"',
+            "a password never stands in the file, and none is ever set: leave SetupPassword out",
+        ),
     ],
 )
 def test_a_wrong_platform_is_one_line_with_file_and_key(old, new, says):
@@ -51,6 +72,16 @@ def test_a_wrong_platform_is_one_line_with_file_and_key(old, new, says):
         load_platform(PLATFORM.replace(old, new, 1), "lqd8360.toml")
     assert line_of(caught.value).startswith("lqd8360.toml: ")
     assert says in str(caught.value)
+    assert "calvin" not in str(caught.value)
+
+
+def test_without_a_line_of_its_own_a_limit_still_judges():
+    whole = load_platform(PLATFORM, "p.toml")
+    less = load_platform(PLATFORM.replace("replay_rate = { at_most", "# { at_most").replace("efficiency = {", "# {"), "p.toml")
+    assert whole.gpu is not None
+    assert less.gpu is not None
+    assert str(less.gpu.replay_rate) == str(whole.gpu.replay_rate) == "<= 8 /min"
+    assert less.resnet50.efficiency == whole.resnet50.efficiency
 
 
 def test_a_platform_without_slots_is_refused():
@@ -62,11 +93,34 @@ def test_a_platform_without_slots_is_refused():
     ("old", "new", "says"),
     [
         ('service_tag = "ABC1234"', "", "service_tag is missing"),
-        ("https://", "http://", "is not https://HOST"),
+        ("https://", "http://", "takes https://HOST"),
         ("pin =", "pim =", "bmc.pim: unknown key; did you mean 'pin'?"),
         ('pin = "sha256:', 'ca = "', None),
         ("ab" * 32, "ab" * 31, "a pin is sha256:"),
-        ('{ env = "BMC_PASSWORD" }', '"calvin"', "bmc.password"),
+        (
+            '{ env = "BMC_PASSWORD" }',
+            '"calvin"',
+            'bmc.password: a password never stands in the file: give { env = "NAME" } or { file',
+        ),
+        ('{ env = "BMC_PASSWORD" }', '["calvin"]', "bmc.password: a password never stands in the file"),
+        ('{ env = "BMC_PASSWORD" }', '{ env = "calvin!" }', "bmc.password.env: takes the name of an environment variable"),
+        ('{ env = "BMC_PASSWORD" }', "{ env = 5 }", "bmc.password.env: takes a string, not a whole number"),
+        ("https://", "https://root:calvin@", "bmc.url: a user or password never stands in a URL"),
+        ("https://192", "root:calvin@192", "bmc.url: a user or password never stands in a URL"),
+        ("192.0.2.10", "192.0.2.10:99999", "bmc.url: takes https://HOST[:PORT] with a host and a port from 1 to 65535"),
+        ("192.0.2.10", "192.0.2.10:0", "a port from 1 to 65535"),
+        ("192.0.2.10", "192.0.2.10:https", "a port from 1 to 65535"),
+        ("192.0.2.10", "192.0.2.10/?password=calvin", "bmc.url: takes https://HOST[:PORT] without user, path or query"),
+        ('user = "root"', "user = 5", "bmc.user: takes a string, not a whole number"),
+        ("[bmc]", 'populated = "x"\n[bmc]', "populated: takes a list of slot names"),
+        ("[bmc]", "populated = [1]\n[bmc]", "populated: takes a list of slot names"),
+        ("[bmc]", "host = 3\n[bmc]", "host: takes a table, not a whole number"),
+        ("[bmc]", '[host]\nvia = "telnet"\n[bmc]', "host.via: takes one of 'local', 'ssh' or 'console'"),
+        ("[bmc]", '[console]\nurl = "socket://root:calvin@192.0.2.1:7000"\n[bmc]', "console.url: a user or password never"),
+        ("[bmc]", '[fabric]\nmachine = "m"\nurl = "https://root:calvin@192.0.2.1"\n[bmc]', "fabric.url: a user or password never"),
+        ('"ABC1234"', '"CHANGE-ME"', "service_tag: still the draft's placeholder"),
+        ("192.0.2.10", "CHANGE-ME", "bmc.url: still the draft's placeholder"),
+        ("ab" * 32, "00" * 32, "bmc.pin: still the draft's placeholder"),
         ("[bmc]", '[lab]\ngrade = "model"\n[bmc]', "exclude each other"),
         ('name = "r640-07"', 'name = "../r640"', "is not a name of letters"),
     ],
@@ -79,6 +133,106 @@ def test_a_wrong_bench_is_one_line(old, new, says):
     with pytest.raises(ConfigError) as caught:
         load_bench(text, "b.toml")
     assert says in line_of(caught.value)
+    assert "calvin" not in str(caught.value)
+
+
+@pytest.mark.parametrize("printed", ["sha256 Fingerprint={}", "SHA256 Fingerprint={}", "{}", "sha256:{}"])
+def test_a_pin_is_taken_as_openssl_prints_it(printed):
+    pin = printed.format(":".join(["AB"] * 32))
+    bmc = load_bench(BENCH.replace("sha256:" + "ab" * 32, pin), "b.toml").bmc
+    assert bmc is not None
+    assert bmc.pin == "sha256:" + "ab" * 32
+
+
+def test_an_ipv6_address_with_a_port_is_a_url():
+    bmc = load_bench(BENCH.replace("192.0.2.10", "[2001:db8::1]:8443"), "b.toml").bmc
+    assert bmc is not None
+    assert bmc.url == "https://[2001:db8::1]:8443"
+
+
+def checked(file):
+    """What ``bringup bench check`` prints of a bench, and what it ends with."""
+    lines = []
+    try:
+        lines.extend(describe(str(file)))
+    except UsageMistake as mistake:
+        return lines, str(mistake).splitlines()
+    return lines, []
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("BRINGUP_BMC_PASSWORD", raising=False)
+    return tmp_path
+
+
+def test_a_fresh_draft_is_checked_as_far_as_possible_and_every_problem_is_a_line(folder):
+    (file,) = draft("fresh", None, force=False)
+    lines, problems = checked(file)
+    assert any(line.startswith("slots: 20 populated") for line in lines)
+    keys = ("service_tag", "bmc.url", "bmc.pin", "bmc.password")
+    assert [key for key in keys if any(f": {key}: " in problem for problem in problems)] == list(keys)
+    assert "BRINGUP_BMC_PASSWORD is not set" in "\n".join(problems)
+    with pytest.raises(ConfigError, match=r"service_tag: still the draft's placeholder.*and 2 more"):
+        locator.find_bench("fresh")
+
+
+@pytest.mark.parametrize(("made", "says"), [(None, "cannot read"), ("not a certificate", "holds no PEM certificate")])
+def test_a_check_reads_the_certificate_file(folder, monkeypatch, made, says):
+    monkeypatch.setenv("BMC_PASSWORD", "hunter2")
+    if made is not None:
+        (folder / "ca.pem").write_text(made)
+    file = folder / "b.toml"
+    file.write_text(BENCH.replace('pin = "sha256:' + "ab" * 32, f'ca = "{folder}/ca.pem'))
+    lines, problems = checked(file)
+    assert len(problems) == 1
+    assert says in problems[0]
+    assert "hunter2" not in "\n".join(lines + problems)
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ('[console]\ncommand = "x"', "console"),
+        ('[fabric]\nurl = "https://192.0.2.3"\nmachine = "m"', "fabric"),
+        ('[host]\nvia = "ssh"', "host.via"),
+    ],
+)
+def test_a_check_names_what_this_version_cannot_reach(folder, monkeypatch, table, key):
+    monkeypatch.setenv("BMC_PASSWORD", "x")
+    file = folder / "b.toml"
+    file.write_text(f"{BENCH}\n{table}\n")
+    _, problems = checked(file)
+    assert len(problems) == 1
+    assert f"b.toml: {key}: " in problems[0]
+
+
+def test_a_check_of_a_broken_file_lists_everything_that_is_wrong(folder):
+    file = folder / "b.toml"
+    file.write_text(BENCH.replace("pin =", "pim =").replace('user = "root"', "user = 5"))
+    _, problems = checked(file)
+    assert [problem.split(": ")[1] for problem in problems[1:]] == ["bmc.pim", "bmc.user"]
+
+
+@pytest.mark.parametrize("source", [None, "local"])
+def test_a_new_bench_does_not_hide_one_that_exists(folder, source):
+    with pytest.raises(UsageMistake, match="would hide it") as caught:
+        draft("model-lqd8360", source, force=False)
+    line_of(caught.value)
+    assert not list(folder.rglob("*.toml"))
+    assert draft("model-lqd8360", None, force=True)
+
+
+def test_a_new_platform_does_not_hide_one_that_exists(folder):
+    with pytest.raises(UsageMistake, match="there is a platform 'lqd8360' already"):
+        draft("lqd8360", "local", force=False)
+
+
+def test_an_unknown_bench_without_a_near_one_ends_its_sentence(folder):
+    with pytest.raises(UsageMistake, match=r"no bench 'zzz'\. Known: "):
+        locator.find_bench("zzz")
 
 
 def test_a_populated_slot_that_the_platform_lacks_is_refused():

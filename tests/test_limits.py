@@ -39,11 +39,15 @@ def test_a_limit_judges(limit, value, outcome):
         (16, "lanes", "16 lanes"),
         ("Enabled", "", "Enabled"),
         ({"one_of": ["Last", "On"]}, "", "one of Last, On"),
-        ({"at_least": "750"}, "images/s", ">= 750 images/s"),
+        ({"at_least": 750}, "images/s", ">= 750 images/s"),
         ({"at_most": "8 /min"}, "/min", "<= 8 /min"),
-        ({"between": ["10.8", 13.2]}, "GB/s", "10.8 .. 13.2 GB/s"),
-        ({"exactly": "1 KiB", "within": "1 %"}, "B", "1024 B ± 1 %"),
+        ({"between": ["10.8 GB/s", 13.2]}, "GB/s", "10.8 .. 13.2 GB/s"),
+        ({"exactly": "1 KiB", "within": "1 %"}, "B", "1 KiB ± 1 %"),
         ({"matches": "a+"}, "", "matches a+"),
+        ("256 KiB", "B", "256 KiB"),
+        ({"one_of": ["128 B", "1 KiB"]}, "B", "one of 128, 1024 B"),
+        ({"between": ["16 MiB", "1 GiB"]}, "B", "16 .. 1024 MiB"),
+        ("0 B", "B", "0 B"),
     ],
 )
 def test_a_limit_is_read_from_toml_and_prints_itself(toml, unit, printed):
@@ -60,12 +64,23 @@ def test_a_limit_is_read_from_toml_and_prints_itself(toml, unit, printed):
         ({"at_least": "many"}, "at_least takes numbers"),
         ({"matches": "("}, "not a regular expression"),
         ({"one_of": [1], "marginal": 2}, "marginal does not fit"),
-        ([1], "not a value"),
+        ([1], "not a list"),
     ],
 )
 def test_a_wrong_limit_says_what_is_wrong(toml, hint):
     with pytest.raises(ValueError, match=hint):
         limit_from_toml(toml)
+
+
+def test_a_quoted_number_needs_the_unit_of_its_field():
+    with pytest.raises(ValueError, match='"750" has no unit: write "750 images/s"'):
+        limit_from_toml({"at_least": "750"}, "images/s")
+
+
+@pytest.mark.parametrize("toml", ["85 %", {"at_least": "85 %"}, {"matches": "8."}, True])
+def test_a_limit_of_numbers_takes_no_words(toml):
+    with pytest.raises(ValueError, match="number"):
+        limit_from_toml(toml, words=False)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
@@ -80,4 +95,5 @@ def test_a_measurement_prints_value_limit_and_outcome():
     taken = Measurement("pcie.width", 8, "lanes", exactly(16, "lanes"))
     assert str(taken) == "pcie.width = 8 lanes  [16 lanes]  FAIL"
     assert str(Measurement("bios.version", "2.10.2")) == "bios.version = 2.10.2  RECORDED"
+    assert str(Measurement("pcie.bar", 524288, "B", exactly(262144, "B"))) == "pcie.bar = 512 KiB  [256 KiB]  FAIL"
     assert "not measured: no root" in str(Measurement("x", None, note="no root"))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
+import ssl
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness import locator
+from harness.bench import NO_PIN, PLACEHOLDER, Bench, placeholders, unsupported
+from harness.config import survey
 from harness.errors import ConfigError, UsageMistake
 
-TEMPLATE = """\
+TEMPLATE = f"""\
 # Where a machine is and how to reach it. Secrets stand elsewhere and are only referred to.
 schema = 1
-name = "{name}"
+name = "{{name}}"
 platform = "lqd8360"            # what the machine should be: a file in platforms/
-service_tag = "CHANGE-ME"       # the only machine that may be written to
+service_tag = "{PLACEHOLDER}"       # the only machine that may be written to
 
 [bmc]
-url = "https://192.0.2.10"
+url = "https://{PLACEHOLDER}"       # the address of the management controller: https://HOST[:PORT]
 user = "bringup"
-password = {{ env = "BRINGUP_BMC_PASSWORD" }}    # or {{ file = "~/.config/bringup/{name}.password" }}
+password = {{{{ env = "BRINGUP_BMC_PASSWORD" }}}}    # or {{{{ file = "~/.config/bringup/{{name}}.password" }}}}
 # the certificate's fingerprint: openssl s_client -connect HOST:443 </dev/null | openssl x509 -noout -fingerprint -sha256
-pin = "sha256:{zeros}"
+pin = "{NO_PIN}"
 """
 
 
@@ -30,8 +35,13 @@ def draft(name: str, source: str | None, *, force: bool) -> list[Path]:
     if source is None and not name:
         raise UsageMistake("name the bench: bringup bench new NAME, or bringup bench new --from-live local")
     fixtures = Path("fixtures")
+    chosen = _plain(name or "local")
+    if not force:
+        _refuse_shadow("bench", chosen, locator.bench_names(), fixtures / "benches")
     if source is None:
-        return _write({fixtures / "benches" / f"{_plain(name)}.toml": TEMPLATE.format(name=name, zeros="0" * 64)}, force=force)
+        return _write({fixtures / "benches" / f"{chosen}.toml": TEMPLATE.format(name=chosen)}, force=force)
+    if not force:
+        _refuse_shadow("platform", chosen, locator.platform_names(), fixtures / "platforms")
     from harness.clock import WallClock
     from harness.devices.host import Host
     from harness.live.local import LocalCommands
@@ -40,40 +50,81 @@ def draft(name: str, source: str | None, *, force: bool) -> list[Path]:
     clock = WallClock()
     commands = LocalCommands(clock)
     try:
-        bench, platform = draft_local(Host(commands, clock), _plain(name or "local"))
+        bench, platform = draft_local(Host(commands, clock), chosen)
     finally:
         commands.close()
-    chosen = name or "local"
     return _write(
         {fixtures / "benches" / f"{chosen}.toml": bench, fixtures / "platforms" / f"{chosen}.toml": platform}, force=force
     )
 
 
-def describe(name: str) -> list[str]:
-    """What a bench and its platform say, one line a thing. Raises ConfigError where they do not hold together."""
-    bench, bench_file = locator.find_bench(name)
-    platform, platform_file = locator.find_platform(bench.platform, bench_file)
-    slots = bench.slots(platform, str(bench_file))
-    lines = [
-        f"bench {bench.name} ({bench_file})",
-        f"platform {platform.name} ({platform_file}): {platform.system or 'no system named'}",
-        f"slots: {len(slots)} populated of {len(platform.slots)}, {len(platform.uplinks)} uplinks",
-    ]
+def describe(name: str) -> Iterator[str]:
+    """What a bench and its platform say, one line a thing, as far as they can be read.
+
+    Raises UsageMistake at the end with everything that is wrong, one line each.
+    """
+    text, file = locator.read_bench(name)
+    bench, found = survey(Bench, text, str(file))
+    problems: list[UsageMistake] = [*found]
+    if bench is not None:
+        yield f"bench {bench.name} ({file})"
+        problems += placeholders(bench, str(file))
+        problems += unsupported(bench, str(file))
+        yield from _describe_platform(bench, file, problems)
+        yield from _describe_reach(bench, str(file), problems)
+    if problems:
+        lines = [str(problem) for problem in problems]
+        raise UsageMistake("\n".join([f"{len(lines)} problems:", *lines]) if len(lines) > 1 else lines[0])
+
+
+def _describe_platform(bench: Bench, file: Path, problems: list[UsageMistake]) -> Iterator[str]:
+    try:
+        platform, platform_file = locator.find_platform(bench.platform, file)
+        yield f"platform {platform.name} ({platform_file}): {platform.system or 'no system named'}"
+        slots = bench.slots(platform, str(file))
+        yield f"slots: {len(slots)} populated of {len(platform.slots)}, {len(platform.uplinks)} uplinks"
+    except UsageMistake as mistake:
+        problems.append(mistake)
+
+
+def _describe_reach(bench: Bench, where: str, problems: list[UsageMistake]) -> Iterator[str]:
     if bench.lab is not None:
-        return [*lines, f"a simulated machine of grade {bench.lab.grade}: no hardware is touched"]
-    if (reference := bench.password(str(bench_file))) is not None:
-        reference.read()
-        lines.append(f"bmc: {bench.bmc.url if bench.bmc else ''}, password from {reference}, which is set")
+        yield f"a simulated machine of grade {bench.lab.grade}: no hardware is touched"
+        return
+    reference = bench.password(where)
+    if bench.bmc is not None and reference is not None:
+        try:
+            reference.read()
+            yield f"bmc: {bench.bmc.url}, password from {reference}, which is set"
+        except ConfigError as missing:
+            yield f"bmc: {bench.bmc.url}"
+            problems.append(missing)
+        if bench.bmc.ca:
+            problems += _objections_to_ca(bench.bmc.ca, where)
     for endpoint in ("host", "console", "fabric"):
         if getattr(bench, endpoint) is None:
-            lines.append(f"no [{endpoint}]")
+            yield f"no [{endpoint}]"
     if bench.host is not None:
-        lines.append(f"host: via {bench.host.via} {bench.host.address}".rstrip())
-    return lines
+        yield f"host: via {bench.host.via} {bench.host.address}".rstrip()
+
+
+def _objections_to_ca(ca: str, where: str) -> Iterator[ConfigError]:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=Path(ca).expanduser())
+    except ssl.SSLError:
+        yield ConfigError(where, f"{ca} holds no PEM certificate", key="bmc.ca")
+    except OSError as error:
+        yield ConfigError(where, f"cannot read {ca}: {error.strerror}", key="bmc.ca")
+
+
+def _refuse_shadow(kind: str, name: str, known: tuple[str, ...], own: Path) -> None:
+    """A new file must not silently take the place of one that is found by its name. One of ours is refused when it is written."""
+    if name in known and not (own / f"{name}.toml").exists():
+        raise UsageMistake(f"there is a {kind} {name!r} already and this one would hide it: choose another name, or give --force")
 
 
 def _plain(name: str) -> str:
-    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith((".", "-")):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UsageMistake(f"{name!r} is not a bench name: letters, digits, dot, dash and underscore")
     return name
 
