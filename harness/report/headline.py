@@ -10,6 +10,9 @@ from harness.record.lines import CaseOutcome
 from harness.record.verdict import BROKEN, FAILED, HARNESS_ERROR, INCOMPLETE, INTERRUPTED, PASSED, at_fault
 from harness.report.text import one_line
 
+ALL_STAGES = ("bmc", "bios", "boot", "pcie", "gpu", "p2p", "resnet50")
+"""What a whole run goes through; a run of fewer says so in its first line."""
+
 UNFINISHED = "UNFINISHED"
 DAMAGED = "DAMAGED RECORD"
 
@@ -23,7 +26,15 @@ _SOURCES = {
 
 def headline(record: Record) -> str:
     """One line. Nothing simulated is called hardware, and no replay claims more than that it replayed."""
-    return one_line(" | ".join((verdict_and_fault(record), where_from(record), machine(record))))
+    return one_line(" | ".join((verdict_and_fault(record) + _only(record), where_from(record), machine(record))))
+
+
+def _only(record: Record) -> str:
+    """Which stages were selected, where that is not all of them: neither a pass nor a failure speaks of the others."""
+    names = [name for name in record.run.stages if name in ALL_STAGES]
+    if not names or set(names) == set(ALL_STAGES):
+        return ""
+    return f"; only {'stage' if len(names) == 1 else 'stages'} {', '.join(names)}"
 
 
 def _stages_not_run(record: Record) -> str:
@@ -75,7 +86,7 @@ def where_from(record: Record) -> str:
 def machine(record: Record) -> str:
     """Which machine it was and its firmware, as recorded: on a replay the tag may be the tape's pseudonym."""
     facts = record.identity
-    if not facts:
+    if not any(facts.get(name) for name in ("system", "service_tag", "bios", "idrac")):
         return "machine not identified"
     tag = f"service tag {facts.get('service_tag') or 'unknown'}"
     firmware = f"BIOS {facts.get('bios') or 'unknown'}, iDRAC {facts.get('idrac') or 'unknown'}"

@@ -76,12 +76,19 @@ def _run_facts(record: Record) -> Mapping[str, str]:
         "mode": run.mode,
         "source": run.source,
         "tape": f"{run.tape.name}, recorded {run.tape.recorded_at}" if run.tape else "",
-        "settings": "may be changed (--apply)" if run.apply else "only compared",
+        "settings": _settings(record),
         "faults switched on": ", ".join(run.faults),
         "harness": run.harness,
         "command": shlex.join(run.command),
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _settings(record: Record) -> str:
+    """Whether settings could be changed; a replay changes nothing, whatever its recording was allowed."""
+    if record.run.mode == "replay":
+        return f"nothing is changed; recorded {'with changes allowed' if record.run.apply else 'without changes allowed'}"
+    return "may be changed (--apply)" if record.run.apply else "only compared"
 
 
 def _sections(record: Record) -> Sequence[StageSection]:

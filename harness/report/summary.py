@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.limits import Outcome
@@ -15,7 +15,10 @@ from harness.report.text import first_sentence
 
 @dataclass(frozen=True)
 class StageSummary:
-    """A stage in one row. ``failed`` counts errors too; ``unreached`` are planned cases that never came."""
+    """A stage in one row. ``failed`` counts errors too; ``unreached`` are planned cases that never came.
+
+    ``blocked_by`` is what the first blocked case says, where all that was to be judged was blocked.
+    """
 
     stage: str
     state: str
@@ -30,6 +33,18 @@ class StageSummary:
     unreached: int
     information: bool
     first_failure: str
+    blocked_by: str
+
+    @property
+    def leaves(self) -> str:
+        """What the stage left behind, in a word or two: its gate where something passed, else why that means nothing."""
+        counts: dict[str, int] = {
+            CaseOutcome.PASSED: self.passed,
+            CaseOutcome.FAILED: self.failed,
+            CaseOutcome.BLOCKED: self.blocked,
+            CaseOutcome.NOT_MEASURED: self.not_measured,
+        }
+        return gate_word(self.gate, counts) if self.state == "ended" else self.state
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,19 @@ class Missing:
 
     what: str
     reason: str
+
+
+def gate_word(gate: str, counts: Mapping[str, int]) -> str:
+    """``gate``, or what to say instead where no case passed, so that nothing was let through; ``counts`` are by outcome.
+
+    A gate that failures closed or degraded stays what it is.
+    """
+    failed = counts.get(CaseOutcome.FAILED, 0) + counts.get(CaseOutcome.ERROR, 0)
+    if counts.get(CaseOutcome.PASSED, 0) or (failed and gate != "open"):
+        return gate
+    if failed or counts.get(CaseOutcome.NOT_MEASURED, 0):
+        return "none passed"
+    return "blocked" if counts.get(CaseOutcome.BLOCKED, 0) else "nothing ran"
 
 
 def summarise(record: Record) -> tuple[StageSummary, ...]:
@@ -103,7 +131,16 @@ def _stage(record: Record, name: str) -> StageSummary:
         unreached=len(_of_stage(record.unreached, name)),
         information=any(case.information for case in cases),
         first_failure=f"{failed[0].id}: {first_sentence(failed[0].message) or 'no message'}" if failed else "",
+        blocked_by=_blocked_by(cases),
     )
+
+
+def _blocked_by(cases: Iterable[CaseRecord]) -> str:
+    """What the first blocked case says, where no case came to a verdict of its own."""
+    own = [case for case in cases if case.outcome != CaseOutcome.NOT_APPLICABLE]
+    if any(case.outcome != CaseOutcome.BLOCKED for case in own):
+        return ""
+    return first_sentence(own[0].message) if own else ""
 
 
 def _of_stage(planned: Iterable[PlannedCase], stage: str) -> list[PlannedCase]:

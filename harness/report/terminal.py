@@ -5,21 +5,22 @@ Words carry the meaning, colour only repeats it, so a log file or NO_COLOR loses
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from harness.limits import Outcome
-from harness.record.entries import CaseRecord, MeasurementRecord, Record
+from harness.record.entries import MeasurementRecord, Record
 from harness.record.verdict import BROKEN, FAILED, HARNESS_ERROR, PASSED
+from harness.report.hanging import hang
 from harness.report.headline import headline, word
 from harness.report.summary import Failure, Missing, StageSummary, failures, not_measured, outside_limits, summarise
-from harness.report.text import clip, one_line, printable
+from harness.report.text import clip, listed, one_line, printable
 
 _ROWS = 30
 """Rows of a table or list; the rest is counted."""
@@ -28,6 +29,13 @@ _FULL_MESSAGES = 3
 """Cases of one check whose whole message is shown; the rest are named."""
 
 _MESSAGE_LINES = 40
+_DUMP_LINES = 6
+_LIST = 2000
+"""Characters of a list of slots or cases."""
+
+_DUMP = re.compile(r"E  +\S|Traceback \(most recent call last\)|\S+\.py:\d+: ")
+"""A line that only pytest's or Python's own account of an exception has."""
+
 _STYLES = {PASSED: "bold green", FAILED: "bold red", BROKEN: "bold red", HARNESS_ERROR: "bold red"}
 
 
@@ -50,35 +58,40 @@ def render_terminal(record: Record, console: Console, *, page: Path | None = Non
 
 
 def _print_stages(console: Console, stages: Sequence[StageSummary]) -> None:
+    """The counts as a table; what needs words stands below it, where there is room for them."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("stage", overflow="fold")
     table.add_column("gate", overflow="fold")
-    for name in ("passed", "failed", "blocked", "not\nmeasured"):
-        table.add_column(name, justify="right", no_wrap=False)
-    table.add_column("first failure, or why", overflow="fold", ratio=1)
+    for name in ("passed", "failed", "blocked", "not\nmeasured", "n/a"):
+        table.add_column(name, justify="right", no_wrap=True)
     for stage in stages:
         table.add_row(
             _text(console, stage.stage),
-            _text(console, stage.gate or stage.state),
+            _text(console, stage.leaves),
             _count(stage.passed),
             _count(stage.failed, "bold red"),
             _count(stage.blocked),
             _count(stage.not_measured, "yellow"),
-            _text(console, _why(stage)),
+            _count(stage.not_applicable),
         )
     console.print()
     console.print(table)
+    told = [(stage.stage, why) for stage in stages if (why := _why(stage))]
+    if told:
+        _title(console, "First failure of each stage, or why")
+        width = min(12, max(len(stage) for stage, _ in told))
+        _indented(console, [f"{stage:{width}}  {why}" for stage, why in told])
 
 
 def _why(stage: StageSummary) -> str:
-    said = [stage.first_failure or stage.reason]
+    said = [stage.first_failure or stage.reason or stage.blocked_by]
     if stage.lost:
-        said.append(f"lost: {', '.join(stage.lost)}")
+        said.append(f"lost: {listed(stage.lost, _LIST)}")
     if stage.unreached:
         said.append(f"never reached: {stage.unreached}")
     if stage.information:
         said.append("for information only")
-    return clip("; ".join(text for text in said if text), 300)
+    return "; ".join(text for text in said if text)
 
 
 def _print_limits(console: Console, outside: Sequence[MeasurementRecord]) -> None:
@@ -118,17 +131,33 @@ def _print_missing(console: Console, missing: Sequence[Missing]) -> None:
 def _print_failure(console: Console, failure: Failure) -> None:
     count = f", {len(failure.cases)} cases" if len(failure.cases) > 1 else ""
     _title(console, f"{failure.check} failed ({failure.blame}{count})", style="bold red")
+    dumped = False
     for case in failure.cases[:_FULL_MESSAGES]:
         if case.id != case.check:
             _say(console, f"{case.id}{' (for information)' if case.information else ''}")
-        _indented(console, _message(case))
+        lines = printable(case.message).rstrip().splitlines() or ["failed without a message"]
+        if _is_dump(lines):
+            _indented(console, lines[:1] if dumped else _dump(lines))
+            dumped = True
+        else:
+            _indented(console, _message(lines))
     others = [case.id for case in failure.cases[_FULL_MESSAGES:]]
     if others:
-        _say(console, clip(f"and the same check for {', '.join(others)}", 2000))
+        _say(console, f"and the same check for {listed(others, _LIST)}")
 
 
-def _message(case: CaseRecord) -> Sequence[str]:
-    lines = printable(case.message).rstrip().splitlines() or ["failed without a message"]
+def _is_dump(lines: Sequence[str]) -> bool:
+    """True for an exception that nobody foresaw: a line that names it, then where the program was."""
+    return any(_DUMP.match(line) for line in lines)
+
+
+def _dump(lines: Sequence[str]) -> Sequence[str]:
+    """The line that names the exception and the end of the dump, where it was raised."""
+    cut = len(lines) - 1 - _DUMP_LINES
+    return lines if cut <= 0 else [lines[0], f"... {cut} more lines in report.html", *lines[-_DUMP_LINES:]]
+
+
+def _message(lines: Sequence[str]) -> Sequence[str]:
     cut = len(lines) - _MESSAGE_LINES
     return lines if cut <= 0 else [*lines[:_MESSAGE_LINES], f"... {cut} more lines in report.html"]
 
@@ -149,7 +178,8 @@ def _say(console: Console, text: str, *, style: str = "") -> None:
 
 def _indented(console: Console, lines: Iterable[str]) -> None:
     for line in lines:
-        console.print(Padding(_text(console, clip(line, 2000)), (0, 0, 0, 4), expand=False))
+        for wrapped in hang(console, _text(console, f"    {clip(line, 2000)}")):
+            console.print(wrapped)
 
 
 def _count(count: int, style: str = "") -> Text:

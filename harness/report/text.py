@@ -7,6 +7,7 @@ Nothing is dropped silently. A control character, half a surrogate pair or a cha
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
@@ -31,6 +32,18 @@ def first_sentence(text: str, limit: int = 200) -> str:
         if line.strip():
             return clip(_SENTENCE_END.split(line.strip(), maxsplit=1)[0], limit)
     return ""
+
+
+def listed(names: Sequence[str], limit: int) -> str:
+    """``names`` with commas between them, whole ones only: at most about ``limit`` characters, then how many more there are."""
+    room, shown = limit, 0
+    for name in names:
+        room -= len(name) + 2
+        if room < 0 and shown:
+            break
+        shown += 1
+    more = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {more} more" if more else "")
 
 
 def clip(text: str, limit: int) -> str:
