@@ -64,6 +64,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     """Qualify a machine, stage by stage. Without options: replay the bundled recording of a modelled machine."""
     from harness.cli.run import run_and_report
     from harness.errors import UsageMistake
+    from harness.plugin.signals import orderly_ends
     from harness.plugin.settings import Settings, choose_mode
 
     if apply and no_apply:
@@ -82,7 +83,9 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         tapes=tapes,
         command=("bringup", *sys.argv[1:]),
     )
-    raise typer.Exit(run_and_report(settings))
+    with orderly_ends():
+        status = run_and_report(settings)
+    raise typer.Exit(status)
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """Ends that are asked for from outside: Ctrl-C, SIGTERM, a terminal that closes.
 
 first signal      KeyboardInterrupt: sessions are closed, the record is closed, the hand-over line is said
-any more of them  ignored until that is done (SIGKILL and SIGQUIT always work)
+any more of them  ignored from then on (SIGKILL and SIGQUIT always work)
 """
 
 from __future__ import annotations
@@ -39,5 +39,6 @@ def orderly_ends() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not once.raised:  # the process is ending: whoever asked for that may ask again without losing its last lines
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -22,6 +22,12 @@ def test_this_takes_long(bios):
 """
 
 
+def heed_signals():
+    """A shell starts background jobs with SIGINT ignored, and the tests may be such a job."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def started(tmp_path, clean_environment):
     """A live run on the model that hangs after the BIOS stage began."""
@@ -33,6 +39,7 @@ def started(tmp_path, clean_environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_signals,
     )
     end = time.monotonic() + 120
     while not (tmp_path / "stuck").exists():
@@ -49,7 +56,7 @@ def record_of(folder):
     return run, read_record(run / "results.jsonl")
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_its_session_and_says_what_was_left(started, tmp_path, how):
     started.send_signal(how)
     out, err = started.communicate(timeout=60)
@@ -65,6 +72,19 @@ def test_an_interrupted_run_ends_its_session_and_says_what_was_left(started, tmp
     assert (run / "junit.xml").is_file()
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.01, 0.1, 0.3])
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_more_signals_do_not_lose_the_hand_over_line(started, tmp_path, gap, second):
+    started.send_signal(signal.SIGINT)
+    time.sleep(gap)
+    started.send_signal(second)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 130, out + err
+    assert "Traceback" not in out + err
+    assert "left on the machine" in out + err
+    assert record_of(tmp_path)[1].closed
+
+
 def test_a_killed_run_leaves_a_readable_record(started, tmp_path, bringup):
     started.send_signal(signal.SIGKILL)
     started.communicate(timeout=60)
@@ -76,3 +96,35 @@ def test_a_killed_run_leaves_a_readable_record(started, tmp_path, bringup):
     assert "UNFINISHED" in done.out
     assert (run / "junit.xml").is_file()
     assert (run / "tape").exists()
+
+
+APPLYING = """
+import harness.lab.model.lanes as lanes
+from dataclasses import replace
+original = lanes.open_model
+
+class Killing:
+    def __init__(self, port): self.port = port
+    def close(self): self.port.close()
+    def ask(self, question, on_line=None):
+        answer = self.port.ask(question, on_line)
+        if question.method == "PATCH":
+            import os, signal
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+def open_model(*arguments, **keywords):
+    opened = original(*arguments, **keywords)
+    return replace(opened, bmc=Killing(opened.bmc))
+
+lanes.open_model = open_model
+"""
+
+
+def test_a_run_that_is_killed_while_it_applies_has_said_what_it_may_leave(bringup, tmp_path):
+    done = bringup("run", "--bench", "model-lqd8360", "--live", prelude=APPLYING, folder=tmp_path)
+    assert done.status == -signal.SIGKILL
+    shown = bringup("report", "latest", folder=tmp_path).out.replace("\n", " ")
+    assert "UNFINISHED" in shown
+    assert "MmioAbove4Gb" in shown
+    assert "undo" in shown
