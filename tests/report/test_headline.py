@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.procedures.stages import STAGES
 from harness.record.entries import CaseRecord, EndRecord, Record, RunInfo, TapeInfo
 from harness.record.lines import CaseOutcome
-from harness.report.headline import headline
+from harness.report.headline import ALL_STAGES, headline
 
 TAPE = TapeInfo("r640-07", "2026-03-02T10:00:00+00:00")
 FACTS = {"service_tag": "ST-0001", "system": "PowerEdge R640", "bios": "2.12.2", "idrac": "5.10.30.00"}
@@ -129,3 +130,30 @@ def test_it_is_always_one_printable_line(tag, bios, mode):
     assert len(line.splitlines()) == 1
     assert "\x1b" not in line
     line.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        (("bmc",), "; only stage bmc |"),
+        (("bmc", "pcie", "own"), "; only stages bmc, pcie |"),
+        ((), " passed |"),
+        (ALL_STAGES, " passed |"),
+    ],
+)
+@pytest.mark.parametrize("word", ["PASSED", "FAILED", "INTERRUPTED", None])
+def test_a_selection_of_stages_is_said_beside_every_verdict(stages, said, word):
+    whole = record(word)
+    line = headline(replace(whole, run=replace(whole.run, stages=stages)))
+    assert ("; only stage" in line) == ("; only stage" in said)
+    assert word != "PASSED" or said in line
+    assert "; only stage" not in said or said in line
+
+
+def test_all_stages_are_the_ones_that_runs_go_through():
+    assert ALL_STAGES == STAGES
+
+
+@pytest.mark.parametrize("identity", [{}, {"simulated": "model"}, {"service_tag": "", "bios": ""}])
+def test_a_machine_that_no_identity_line_names_is_not_identified(identity):
+    assert headline(record(identity=identity)).endswith("| machine not identified")

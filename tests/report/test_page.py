@@ -11,6 +11,7 @@ from lxml import html
 
 from harness.part import Part
 from harness.record.entries import MeasurementRecord, Record
+from harness.record.lines import CaseOutcome
 from harness.report.headline import headline
 from harness.report.page import href, render_html
 from harness.report.text import printable
@@ -191,3 +192,44 @@ def test_two_thousand_measurements_make_one_page(healthy):
     text = render_html(replace(healthy, measurements=many))
     assert text.count("p2p.write.1999") == 2
     assert len(text) < 2_000_000
+
+
+def facts(page: html.HtmlElement) -> dict[str, str]:
+    return {entry.findtext("dt"): entry.findtext("dd") for entry in page.xpath("//dl[@class='facts']/div")}
+
+
+@pytest.mark.parametrize(
+    ("mode", "apply", "said"),
+    [
+        ("replay", True, "nothing is changed; recorded with changes allowed"),
+        ("replay", False, "nothing is changed; recorded without changes allowed"),
+        ("live", True, "may be changed (--apply)"),
+        ("live", False, "only compared"),
+    ],
+)
+def test_a_replay_does_not_say_that_settings_may_be_changed(healthy, mode, apply, said):
+    assert facts(parse(replace(healthy, run=replace(healthy.run, mode=mode, apply=apply))))["settings"] == said
+
+
+def test_the_title_of_a_failed_check_is_what_was_checked_and_no_statement(on_fire):
+    said = [text.text_content() for text in parse(on_fire).xpath("//h3/following-sibling::p[@class='soft'][1]")]
+    assert said
+    assert all(text.startswith("checks: ") for text in said)
+
+
+def test_the_stages_table_names_no_open_gate_where_all_was_blocked(healthy):
+    cases = tuple(
+        replace(case, outcome=CaseOutcome.BLOCKED, message="BLOCKED by bmc.auth") if case.stage == "bios" else case
+        for case in healthy.cases
+    )
+    (row,) = parse(replace(healthy, cases=cases)).xpath("//h2[@id='stages']/following-sibling::div[1]//tr[td[1]='bios']")
+    words = [cell.text_content().strip() for cell in row.xpath("td")]
+    assert words[2] == "blocked"
+    assert words[-1] == "BLOCKED by bmc.auth"
+
+
+def test_no_heading_of_a_table_may_be_broken_inside_a_word(healthy):
+    rules = render_html(healthy).partition("<style>")[2].partition("</style>")[0]
+    assert "overflow-wrap: normal" in next(line for line in rules.splitlines() if line.startswith("th {"))
+    assert {cell.get("class") for cell in parse(healthy).xpath("//h2[@id='stages']/following-sibling::div[1]//td[1]")} == {"name"}
+    assert ".wide td.name, .wide td.count, .wide td.gate { white-space: nowrap; }" in rules

@@ -55,9 +55,10 @@ def test_the_headline_comes_first(on_fire):
 
 
 def test_stages_show_their_gate_counts_and_first_failure(on_fire):
-    (row,) = (line.split() for line in show(on_fire, width=160).splitlines() if line.startswith("pcie "))
-    assert row[:6] == ["pcie", "degraded", "18", "2", "1", "-"]
-    assert " ".join(row[6:]) == "pcie.count: 18 of 20 GPUs are there; lost: jbogB/slot07"
+    text = show(on_fire, width=160)
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("pcie "))
+    assert row == ["pcie", "degraded", "18", "2", "1", "-", "-"]
+    assert "    pcie      pcie.count: 18 of 20 GPUs are there; lost: jbogB/slot07\n" in text
 
 
 def test_violated_limits_come_before_marginal_ones(on_fire):
@@ -151,3 +152,104 @@ def test_a_console_that_knows_few_characters_still_shows_the_page(on_fire, encod
 
 def test_a_damaged_record_says_what_is_damaged(healthy):
     assert "damaged record: line 7 is no JSON object" in show(replace(healthy, damage=("line 7 is no JSON object",)))
+
+
+def test_what_is_not_applicable_has_a_column_of_its_own(on_fire):
+    (row,) = (line.split() for line in show(on_fire).splitlines() if line.startswith("gpu "))
+    assert row == ["gpu", "open", "17", "-", "1", "1", "1"]
+
+
+@pytest.fixture
+def unlucky(healthy):
+    """Nothing came of any stage behind bmc."""
+    outcomes = {"bios": CaseOutcome.BLOCKED, "boot": CaseOutcome.NOT_APPLICABLE, "pcie": CaseOutcome.NOT_MEASURED}
+
+    def ends(case):
+        outcome = CaseOutcome.FAILED if case.stage == "gpu" else outcomes.get(case.stage, case.outcome)
+        return replace(case, outcome=outcome, message="BLOCKED by bmc.auth" if outcome is CaseOutcome.BLOCKED else "")
+
+    return replace(healthy, cases=tuple(ends(case) for case in healthy.cases if case.stage != "p2p"))
+
+
+def test_no_gate_is_open_where_nothing_passed(unlucky):
+    gates = {line.split()[0]: " ".join(line.split()[1:-5]) for line in show(unlucky).splitlines()[4:13] if line.count("  ") > 2}
+    expected = {"bmc": "open", "bios": "blocked", "boot": "nothing ran", "pcie": "none passed", "gpu": "none passed"}
+    assert {stage: gates[stage] for stage in (*expected, "p2p")} == {**expected, "p2p": "nothing ran"}
+
+
+def test_a_blocked_stage_says_by_what(unlucky):
+    assert "    bios  BLOCKED by bmc.auth\n" in show(unlucky)
+
+
+LONG = """jbogB/slot07 is lost at its link
+    chain   expected 20 > fabric says 20 > uplinks up 20 > links up 19 > buses assigned 19 > enumerated 19
+    next    reseat the card in the slot; swap it with a good neighbour and see whether the fault moves with it or stays
+and a sentence that is longer than any console of eighty or sixty columns has room for, so that it is broken"""
+
+
+@pytest.fixture
+def lost(healthy):
+    """A link is lost, and the message has wide lines."""
+    case = CaseRecord("pcie.chain-link[jbogB/slot07]", "pcie.chain-link", "pcie", CaseOutcome.FAILED, "jbogB/slot07", message=LONG)
+    slots = tuple(f"jbog{chassis}/slot{number:02d}" for chassis in "AB" for number in range(1, 11))
+    stages = tuple(replace(stage, lost=slots) if stage.stage == "pcie" else stage for stage in healthy.stages)
+    return replace(healthy, cases=(*healthy.cases, case), stages=stages)
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_what_wraps_stays_in_the_column_where_its_value_began(lost, width):
+    lines = show(lost, width=width).splitlines()
+    chain = next(at for at, line in enumerate(lines) if line.startswith("        chain   expected"))
+    until = next(at for at, line in enumerate(lines) if line.startswith("        next    reseat"))
+    assert until - chain > 1
+    assert all(line.startswith(" " * 16) and line[16] != " " for line in lines[chain + 1 : until])
+    sentence = next(at for at, line in enumerate(lines) if line.startswith("    and a sentence"))
+    assert lines[sentence + 1].startswith("      ")
+    assert lines[sentence + 1][6] != " "
+    assert flat(LONG) in flat("\n".join(lines))
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_names_of_cases_and_slots_are_whole_and_all_there(lost, width):
+    text = show(lost, width=width)
+    words = text.replace(",", " ").replace(":", " ").split()
+    assert words.count("pcie.chain-link[jbogB/slot07]") == 2
+    assert words.count("jbogA/slot01") == words.count("jbogB/slot10") == 1
+    assert "more characters" not in text
+
+
+DUMP = """KeyError: 'nokey' (test_b.py:15)
+
+    def test_it(slot):
+{middle}
+>       facts["nokey"]
+E       KeyError: 'nokey'
+
+test_b.py:15: KeyError"""
+
+
+def test_an_unforeseen_exception_shows_its_line_and_the_end_of_its_dump_once(healthy):
+    dump = DUMP.format(middle="\n".join(f"        step{number}" for number in range(50)))
+    cases = tuple(
+        replace(case, outcome=CaseOutcome.ERROR, blame="harness", message=dump) if case.check == "gpu.ecc" else case
+        for case in healthy.cases
+    )
+    text = show(replace(healthy, cases=cases))
+    assert text.count("    KeyError: 'nokey' (test_b.py:15)\n") == 3
+    assert text.count("    test_b.py:15: KeyError\n") == 1
+    assert text.count('>       facts["nokey"]') == 1
+    assert "step40" not in text
+    assert "more lines in report.html" in text
+    assert "    gpu  gpu.ecc[jbogA/slot01]: KeyError: 'nokey' (test_b.py:15)\n" in text
+
+
+def test_a_long_list_is_cut_between_names_and_counts_the_rest(healthy):
+    cases = tuple(
+        CaseRecord(f"pcie.x[{name}]", "pcie.x", "pcie", CaseOutcome.FAILED, message="m")
+        for name in (f"chassis{number:03d}/slot01" for number in range(200))
+    )
+    text = flat(show(replace(healthy, cases=cases)))
+    shown = text.partition("and the same check for ")[2].partition(" more")[0]
+    names, _, more = shown.rpartition(" and ")
+    assert len(names.split(", ")) + int(more) == 197
+    assert all(name.endswith("/slot01]") for name in names.split(", "))
