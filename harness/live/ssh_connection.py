@@ -56,6 +56,9 @@ _SETTINGS = (
 """What must not be otherwise, whatever the user's configuration says: never ask, never forward, run nothing else. Host keys,
 users, ports, keys and jumps stay the user's."""
 
+_SILENCE = {"SSH_ASKPASS_REQUIRE": "never"}
+"""Also the ssh that a jump host needs, which BatchMode does not reach, must not ask (ssh(1), since 8.4; it has no terminal here)."""
+
 _BARRED = "UNKNOWN port"
 """In what a client says whose own connection, a ProxyCommand that fails, was closed."""
 
@@ -176,8 +179,10 @@ def _make_folder(clock: Clock) -> Path:
     parent = Path(usual if len(usual) <= _LONGEST_FOLDER and not set(usual) & set("%$\"'") else "/tmp")  # noqa: S108 - mkdtemp is safe
     for left in parent.glob(f"{PREFIX}*"):
         with suppress(OSError, ValueError):
+            if left.lstat().st_uid != os.getuid():
+                continue
             pid, _, identity = (left / "owner").read_text(encoding="ascii").partition(" ")
-            if left.lstat().st_uid == os.getuid() and not may_live(int(pid), identity):
+            if not may_live(int(pid), identity):
                 if _listens(left / "socket"):
                     _call(clock, _control(left, "exit"), left / "exit.log", Deadline.after(clock, _CONTROL_SECONDS))
                 shutil.rmtree(left, ignore_errors=True)
@@ -205,7 +210,7 @@ def _call(clock: Clock, line: list[str], log: Path, deadline: Deadline) -> int |
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
-                env={**os.environ, **LOCALE},
+                env={**os.environ, **LOCALE, **_SILENCE},
                 start_new_session=True,
             )
     except FileNotFoundError:
@@ -266,5 +271,5 @@ def _explain(address: str, said: list[str]) -> BringupError:
 
 def _quote(said: list[str]) -> str:
     """The last thing ssh said, with what the host said before it closed the door (a machine that is still booting)."""
-    tail = [line.removeprefix("ssh: ") for line in said[-2:]]
+    tail = [line.removeprefix("ssh: ").removesuffix(".") for line in said[-2:]]
     return f": {' / '.join(tail)}" if tail else ""

@@ -401,12 +401,14 @@ class TestEndings:
         assert sshd.relay.accepted == before
 
     def test_a_timeout_ends_what_an_exited_command_left_behind(self, there):
+        there.ask(CommandQuestion.observe("true"))
         pids: list[str] = []
         with pytest.raises(Timeout):
             there.ask(shell("sleep 60 & echo $!", timeout=1.5), lambda line, at: pids.append(line))
         assert soon(lambda: not is_alive(int(pids[0])))
 
     def test_without_output_a_timeout_tells_the_last_error_line_and_no_mark(self, there):
+        there.ask(CommandQuestion.observe("true"))
         with pytest.raises(Timeout) as caught:
             there.ask(shell("echo one >&2; printf two >&2; sleep 60", timeout=1.5))
         assert caught.value.last == "two"
