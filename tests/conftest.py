@@ -67,6 +67,8 @@ class Relay:
     def _carry(self, near: socket.socket) -> None:
         with near, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.target)) as far:
             self._open += [near, far]
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             other = {near: far, far: near}
             while True:
                 for ready in select.select([near, far], [], [])[0]:

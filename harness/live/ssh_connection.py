@@ -57,7 +57,7 @@ _SETTINGS = (
 users, ports, keys and jumps stay the user's."""
 
 _SILENCE = {"SSH_ASKPASS_REQUIRE": "never"}
-"""Also the ssh that a jump host needs, which BatchMode does not reach, must not ask (ssh(1), since 8.4; it has no terminal here)."""
+"""The ssh of a jump host, which BatchMode does not reach, must not ask (OpenSSH 8.4 or later; it has no terminal here)."""
 
 _BARRED = "UNKNOWN port"
 """In what a client says whose own connection, a ProxyCommand that fails, was closed."""
