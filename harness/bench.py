@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from harness.config import Model, first_of, kind_of, load
 from harness.errors import ConfigError
@@ -120,12 +120,24 @@ class Console(Model):
 
 
 class Host(Model):
-    """The host's operating system: how to run a command there, and what runs the GPU workers."""
+    """The host's operating system: how to run a command there, and what runs the GPU workers.
+
+    ``address`` is for ssh: ``user@host`` or an alias of ~/.ssh/config, which also says port, key and jump hosts.
+    """
 
     via: Literal["local", "ssh", "console"]
-    address: str = ""
+    address: str = Field("", validate_default=True)
     python: str = "python3"
     wrapper: str = ""
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, value: str, known: ValidationInfo) -> str:
+        if known.data.get("via") == "ssh" and not value:
+            raise ValueError('missing: via = "ssh" needs user@host, or an alias of ~/.ssh/config')
+        if value.startswith("-") or not value.isprintable() or " " in value:
+            raise ValueError(f"{value!r} is not user@host or an alias of ~/.ssh/config")
+        return value
 
 
 class Fabric(Model):

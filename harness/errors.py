@@ -6,7 +6,7 @@ BringupError
 │  └─ OwnershipError       a machine, lock or console is held by somebody else
 ├─ BenchError          the set-up failed
 │  ├─ Unreachable          nothing answers, or the connection was lost
-│  ├─ Untrusted            the TLS certificate is not the pinned one
+│  ├─ Untrusted            the TLS certificate or ssh host key is not the known one
 │  ├─ AuthRefused          the credentials were refused (one attempt was made)
 │  └─ Timeout              a deadline passed (carries the last thing seen)
 ├─ DeviceError         the product said no
@@ -78,7 +78,7 @@ class Unreachable(BenchError):
 
 
 class Untrusted(BenchError):
-    """The TLS certificate is not the pinned one, or there is none to trust. No request was sent."""
+    """The TLS certificate or ssh host key is not the known one, or there is none to trust. Nothing was sent."""
 
 
 class AuthRefused(BenchError):

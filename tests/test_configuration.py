@@ -303,3 +303,33 @@ def test_blame_follows_the_branch_of_the_exception():
     assert {name for name, blame in blames.items() if blame == "product"} == {"DeviceError", "RedfishError", "CommandFailed"}
     assert blame_for(AssertionError()).value == "product"
     assert blame_for(ZeroDivisionError()).value == "harness"
+
+
+HOST = """
+schema = 1
+name = "r640-07"
+platform = "lqd8360"
+[host]
+via = "ssh"
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("", 'host.address: missing: via = "ssh" needs user@host'),
+        ('address = ""', "host.address: missing"),
+        ('address = "-oProxyCommand=x"', "host.address: '-oProxyCommand=x' is not user@host"),
+        ('address = "a b"', "host.address: 'a b' is not user@host"),
+        ('adress = "lab"', "host.adress: unknown key (and 1 more); did you mean 'address'?"),
+    ],
+)
+def test_a_host_over_ssh_needs_an_address(more, says):
+    with pytest.raises(ConfigError) as caught:
+        load_bench(HOST + more, "r640-07.toml")
+    assert line_of(caught.value).startswith(f"r640-07.toml: {says}")
+
+
+def test_a_host_over_ssh_is_an_address_or_an_alias():
+    assert load_bench(HOST + 'address = "root@192.0.2.7"', "r640-07.toml").host.address == "root@192.0.2.7"
+    assert load_bench(HOST.replace("ssh", "local"), "r640-07.toml").host.address == ""

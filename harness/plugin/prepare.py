@@ -16,7 +16,7 @@ from harness.errors import UsageMistake
 from harness.platform import Platform, Slot
 from harness.plugin.run import Run
 from harness.plugin.settings import Settings, check_stages
-from harness.ports import Lanes
+from harness.ports import CommandAsks, Lanes
 from harness.procedures.stages import STAGES, not_run
 from harness.secret import Secret, SecretReference
 from harness.tape.header import read_info
@@ -136,14 +136,14 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
         raise UsageMistake(f"{bench_file}: console: serial consoles cannot be opened by this version; leave the table out")
     if bench.fabric is not None:
         raise UsageMistake(f"{bench_file}: fabric: fabric controllers cannot be asked by this version; leave the table out")
-    if bench.host is not None and bench.host.via != "local":
-        raise UsageMistake(f"{bench_file}: host.via: this version runs commands on the 'local' machine only")
+    if bench.host is not None and bench.host.via == "console":
+        raise UsageMistake(f"{bench_file}: host.via: this version runs commands by 'ssh' or on the 'local' machine only")
     reference = bench.password(str(bench_file))
     password = None if reference is None else reference.read()
     clock = WallClock()
 
     def open_lanes(held: ExitStack) -> Lanes:
-        machine = bench.service_tag or f"host-{os.uname().nodename}"
+        machine = bench.service_tag or f"host-{_host_name(bench)}"
         held.enter_context(MachineLock(machine, owner_of_run(bench.name)))
         return _live_lanes(bench, reference, clock)
 
@@ -162,12 +162,29 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
 
 def _live_lanes(bench: Bench, reference: SecretReference | None, clock: Clock) -> Lanes:
     from harness.live.http import RedfishHttp
-    from harness.live.local import LocalCommands
 
     bmc = None
     if bench.bmc is not None and reference is not None:
         bmc = RedfishHttp(bench.bmc.url, bench.bmc.user, reference, clock, pin=bench.bmc.pin, ca=bench.bmc.ca)
-    return Lanes(bmc=bmc, host=None if bench.host is None else LocalCommands(clock))
+    return Lanes(bmc=bmc, host=_live_host(bench, clock))
+
+
+def _live_host(bench: Bench, clock: Clock) -> CommandAsks | None:
+    """The lane to the host's commands; connected with the first of them."""
+    if bench.host is None:
+        return None
+    if bench.host.via == "ssh":
+        from harness.live.ssh import SshCommands
+
+        return SshCommands(bench.host.address, clock)
+    from harness.live.local import LocalCommands
+
+    return LocalCommands(clock)
+
+
+def _host_name(bench: Bench) -> str:
+    """What a machine without a service tag is locked by."""
+    return bench.host.address if bench.host is not None and bench.host.via == "ssh" else os.uname().nodename
 
 
 def _touching(

@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import threading
 import tty
 from collections.abc import Callable, Iterator
@@ -156,9 +157,22 @@ def open_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened
 def open_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     from harness.live.local import LocalCommands
 
-    monkeypatch.chdir(tmp_path)
     clock = WallClock()
     yield LocalCommands(clock), clock
+
+
+@contextmanager
+def open_ssh(sshd: Any) -> Iterator[Opened]:
+    """Over a connection that is there already: what the questions of the contract take is their own time."""
+    from harness.live.ssh import SshCommands
+
+    clock = WallClock()
+    lane = SshCommands("bench", clock, options=sshd.options)
+    try:
+        lane.ask(CommandQuestion.observe("true"))
+        yield lane, clock
+    finally:
+        lane.close()
 
 
 @contextmanager
@@ -185,19 +199,22 @@ OPEN = {"in process": open_in_process, "tls": open_tls, "local": open_local, "te
 class Seam:
     """How one kind of lane is asked what the contract speaks of."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
+        self.counter = shlex.quote(str(folder / "count"))
         self.is_http = kind in ("in process", "tls")
 
     def count(self) -> Any:
         """Read the counter."""
-        return self._get("/redfish/v1/count") if self.is_http else CommandQuestion.observe("sh", "-c", "cat count 2>/dev/null || :")
+        if self.is_http:
+            return self._get("/redfish/v1/count")
+        return CommandQuestion.observe("sh", "-c", f"cat {self.counter} 2>/dev/null || :")
 
     def add(self, by: int) -> Any:
         """Change the counter."""
         if self.is_http:
             return HttpQuestion.act("POST", "/redfish/v1/count", {"by": by})
-        return CommandQuestion.act("sh", "-c", f"printf {by} >> count")
+        return CommandQuestion.act("sh", "-c", f"printf {by} >> {self.counter}")
 
     def wrong(self) -> Any:
         """A question that is answered with an error status."""
@@ -230,12 +247,15 @@ def role(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def perform(role: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any, Clock], Any]], Any]:
+def perform(
+    role: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Callable[[Callable[[Any, Clock], Any]], Any]:
     """Hold a conversation in the role of the test and return what it returned."""
     name = "console" if kind == "terminal" else "lane"
+    server = request.getfixturevalue("sshd") if kind == "ssh" else None
 
     def hold(conversation: Callable[[Any, Clock], Any]) -> Any:
-        with OPEN[kind](tmp_path, monkeypatch) as (port, clock):
+        with open_ssh(server) if kind == "ssh" else OPEN[kind](tmp_path, monkeypatch) as (port, clock):
             if role == "live":
                 return conversation(port, clock)
             recorder = Recorder(Tracks(clock), clock, Redactor())
@@ -246,7 +266,7 @@ def perform(role: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             recorder.write(tmp_path / "tape", INFO)
         clock = VirtualClock()
         player = Player(tmp_path / "tape", Tracks(clock), clock)
-        lanes = {"terminal": player.stream, "local": player.commands}
+        lanes = {"terminal": player.stream, "local": player.commands, "ssh": player.commands}
         seen = conversation(lanes.get(kind, player.http)(name), clock)
         assert player.unplayed("session/loose") == []
         return seen
@@ -255,8 +275,8 @@ def perform(role: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def seam(kind: str) -> Seam:
-    return Seam(kind)
+def seam(kind: str, tmp_path: Path) -> Seam:
+    return Seam(kind, tmp_path)
 
 
 @pytest.fixture

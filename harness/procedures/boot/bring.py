@@ -16,7 +16,7 @@ from harness.errors import BenchError, Blame, BringupError, TapeError, Timeout
 from harness.platform import Platform
 from harness.procedures.boot.post import sight
 from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH, BootStory
-from harness.procedures.boot.watch import Watch
+from harness.procedures.boot.watch import BARRED, Watch
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED, settle
 from harness.procedures.power import Wanted, obstacle, occupants, send_reset
@@ -67,14 +67,15 @@ def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order ev
 
     ``since`` is the log's newest entry at the start of the run. Raises BenchError where another machine answers, BenchError and
     DeviceError where the first reads fail; after that it stops instead. Nothing is restarted while a job runs or waits, while
-    somebody stands at the machine or uses it.
+    somebody stands at the machine or uses it, or where the host refuses us, so that nobody could see it come back.
     """
     scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag)
     scene.idrac.insist_on(expected_tag)
     story = BootStory(consent.apply, has_host=host is not None)
     if consent.apply:
         story = replace(story, refusal=_refusal(scene))
-    story = replace(story, previous_boot_id=_boot_id(host))
+    boot_id, bar = _boot_id(host)
+    story = replace(story, previous_boot_id=boot_id, refusal=story.refusal or (bar if consent.apply else ""))
     story = _restart(scene, story) if consent.apply and not story.refusal else _look(scene, story, since)
     return _afterwards(scene.idrac, story)
 
@@ -131,6 +132,9 @@ def _restart(scene: _Scene, story: BootStory) -> BootStory:
     story = replace(story, screenshot=_screenshot(idrac))
     if stop.check == LOOP:
         return _rescue(scene, story, stop)
+    if watch.is_barred:
+        handover.clear(KEY)
+        return _with_evidence(story, stop, "")
     handover.leave(KEY, f"after a restart: {stop.text}", "look at the host's console, then power-cycle it")
     return _with_evidence(story, stop, NEXT.get(stop.check, ""))
 
@@ -196,16 +200,18 @@ def _afterwards(idrac: Idrac, story: BootStory) -> BootStory:
         return story
 
 
-def _boot_id(host: Host | None) -> str:
-    """The host's boot id before anything, empty where it does not answer: a machine may well be off."""
+def _boot_id(host: Host | None) -> tuple[str, str]:
+    """The host's boot id before anything, empty where it does not answer: a machine may well be off. And why it refuses us."""
     if host is None:
-        return ""
+        return "", ""
     try:
-        return host.boot_id()
+        return host.boot_id(), ""
+    except BARRED as error:
+        return "", f"the host does not let us in: {error}"
     except TapeError:
         raise
     except BringupError:
-        return ""
+        return "", ""
 
 
 def _screenshot(idrac: Idrac) -> Screenshot | None:

@@ -5,8 +5,8 @@
 reset ──▶ begun ──▶ POST ─────────(no change)──▶ post-progress
   │                  │ through
   └─▶ new-boot       └──▶ host reached, with a new boot id
-    (nothing in           └──(no answer)──▶ host-reach
-     five minutes)
+    (nothing in           ├──(no answer)──▶ host-reach: the bench's, where the console shows a login prompt
+     five minutes)        └──(login refused, host key not the known one)──▶ host-reach at once: the bench's
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.devices.console import Console, Transcript
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
 from harness.devices.idrac_facts import LogEntry
-from harness.errors import Blame, BringupError, TapeError, Timeout
+from harness.errors import AuthRefused, Blame, BringupError, TapeError, Timeout, Untrusted
 from harness.platform import Boot
 from harness.procedures.boot.post import RESTARTS, Sight, restarts, sight
 from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH
@@ -30,6 +30,9 @@ STARTING = 300.0
 
 QUICK = 60.0
 """Seconds after which a boot that only the log shows counts as through POST: it was over between two looks."""
+
+BARRED = (AuthRefused, Untrusted)
+"""What no waiting changes: an operating system is there and does not let us in, or it is not the one we know."""
 
 LOGIN = r"^\S* ?login: ?$"
 
@@ -54,6 +57,7 @@ class Watch:
     reached_at: float | None = None
     boot_id: str = ""
     host_error: str = ""
+    is_barred: bool = False
     console_error: str = ""
 
     def __post_init__(self) -> None:
@@ -104,7 +108,11 @@ class Watch:
         """Why it will not come back, by what was seen so far."""
         if not self.sights or self._is_back():
             return None
-        rules = (self._not_begun, self._halted, self._looping, self._stuck) if self.began_at is not None else (self._not_begun,)
+        rules = (
+            (self._not_begun, self._halted, self._looping, self._barred, self._stuck)
+            if self.began_at is not None
+            else (self._not_begun,)
+        )
         return next((stop for rule in rules if (stop := rule(self.sights[-1])) is not None), None)
 
     def _not_begun(self, last: Sight) -> Stop | None:
@@ -123,6 +131,11 @@ class Watch:
         if count <= self.limits.extra_resets:
             return None
         return Stop(LOOP, f"the host restarted {count} times by itself ({self._ids() or 'nothing in the log'}); now {last}")
+
+    def _barred(self, last: Sight) -> Stop | None:
+        if not self.is_barred:
+            return None
+        return Stop(REACH, f"the host does not let us in; it is {last}{self._error()}", Blame.BENCH)
 
     def _stuck(self, last: Sight) -> Stop | None:
         """No change for too long: POST itself, or a host that is through it and does not answer."""
@@ -172,7 +185,7 @@ class Watch:
         except TapeError:
             raise
         except BringupError as error:
-            self.host_error = str(error)
+            self.host_error, self.is_barred = str(error), isinstance(error, BARRED)
             return
         if boot_id != self.previous:
             self.boot_id, self.reached_at, self.host_error = boot_id, self.idrac.clock.now(), ""

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import shutil
+import socket
+
 import pytest
 
 from harness.devices.console import Reading
-from harness.errors import BenchError, Blame, Unreachable
+from harness.devices.host import Host
+from harness.errors import AuthRefused, BenchError, Blame, Unreachable, Untrusted
+from harness.live.ssh import SshCommands
 from harness.ports import HttpAnswer
 from harness.procedures.boot import bring_up
 from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH
@@ -177,6 +182,71 @@ def test_a_host_that_is_alive_on_its_console_is_the_benchs(lab):
 def test_a_host_that_says_nothing_anywhere_is_the_products(lab):
     story = bring(lab("boot.host-reach", "boot.console.silent"))
     assert (story.stopped_by, story.stop.blame) == (REACH, Blame.PRODUCT)
+
+
+class Behind:
+    """The host as it is behind a lane that fails from the reset on."""
+
+    def __init__(self, machine, error, before=False):
+        self.machine, self.error, self.before, self.asked = machine, error, before, 0
+
+    def boot_id(self):
+        if self.before or self.machine.lane.resets:
+            self.asked += 1
+            raise self.error
+        return self.machine.host.boot_id()
+
+    def observe(self, *argv, timeout=60.0):
+        return "" if argv == ("who",) else self.machine.host.observe(*argv, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    "error", [AuthRefused("bench: ssh was refused the login"), Untrusted("bench: the host key is not the known one")]
+)
+@pytest.mark.parametrize("has_console", [True, False])
+def test_a_host_that_lets_nobody_in_ends_the_wait_at_once_and_is_the_benchs(lab, error, has_console):
+    machine = lab("boot.console.silent") if has_console else lab()
+    host = Behind(machine, error)
+    story = bring(machine, host=host, **({} if has_console else {"console": None}))
+    assert (story.stopped_by, story.stop.blame) == (REACH, Blame.BENCH)
+    assert host.asked == 1
+    assert str(error) in story.stopped
+    assert "next:" not in story.stopped
+    assert machine.clock.now() - story.through_at < 120
+    assert machine.handover.line() == NOTHING
+
+
+@pytest.mark.parametrize(
+    "error", [AuthRefused("bench: ssh was refused the login"), Untrusted("bench: the host key is not the known one")]
+)
+def test_a_host_that_lets_nobody_in_is_not_restarted_because_nobody_could_see_it_come_back(lab, error):
+    machine = lab()
+    story = bring(machine, host=Behind(machine, error, before=True))
+    assert machine.lane.acts == []
+    assert story.refusal == f"the host does not let us in: {error}"
+    assert (story.stopped_by, story.stop.blame) == (REACH, Blame.BENCH)
+
+
+@pytest.mark.parametrize(
+    ("faults", "blame"),
+    [((), Blame.BENCH), (("boot.console.silent",), Blame.PRODUCT)],
+    ids=["login on the console", "silent console"],
+)
+def test_dead_ssh_is_the_benchs_where_the_console_shows_a_login(lab, faults, blame):
+    """The real ssh against a closed port: what it says reaches the verdict, and it is tried again until patience ends."""
+    if shutil.which("ssh") is None:
+        pytest.skip("needs the OpenSSH client: apt-get install openssh-client")
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    machine = lab(*faults)
+    lane = SshCommands("root@127.0.0.1", machine.clock, options=("-F", "none", "-p", str(port)))
+    try:
+        story = bring(machine, host=Host(lane, machine.clock))
+    finally:
+        lane.close()
+    assert (story.stopped_by, story.stop.blame) == (REACH, blame)
+    assert "Connection refused; nothing was run" in story.stopped
+    assert machine.clock.now() - story.through_at >= machine.platform.boot.no_progress - 60
 
 
 @pytest.mark.parametrize(("fault", "reading"), [("boot.console", Reading.GARBAGE), ("boot.console.silent", Reading.SILENT)])
