@@ -75,12 +75,23 @@ class Console(Model):
 
 
 class Host(Model):
-    """The host's operating system: how to run a command there, and what runs the GPU workers."""
+    """The host's operating system: how to run a command there, and what runs the GPU workers.
+
+    ``user`` and ``password`` are for the login prompt of a console.
+    """
 
     via: Literal["local", "ssh", "console"]
     address: str = ""
+    user: str = ""
+    password: Reference | None = None
     python: str = "python3"
     wrapper: str = ""
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Host:
+        if self.password is not None and not self.user:
+            raise ValueError("a password needs the user that it belongs to")
+        return self
 
 
 class Fabric(Model):
@@ -126,6 +137,8 @@ class Bench(Model):
             raise ValueError("nothing to reach: give [bmc], [host] or [console], or a [lab]")
         if self.bmc is not None and not self.service_tag:
             raise ValueError("service_tag is missing: it pins the one machine that may be written to")
+        if self.host is not None and self.host.via == "console" and self.console is None:
+            raise ValueError('host.via = "console" needs a [console]')
         return self
 
     @property
@@ -139,6 +152,13 @@ class Bench(Model):
             return None
         reference = self.bmc.password
         return SecretReference(reference.env, reference.file, where, "bmc.password")
+
+    def host_password(self, where: str) -> SecretReference | None:
+        """The reference to the password of the host's user, naming ``where`` in its errors."""
+        if self.host is None or self.host.password is None:
+            return None
+        reference = self.host.password
+        return SecretReference(reference.env, reference.file, where, "host.password")
 
     def slots(self, platform: Platform, where: str) -> tuple[Slot, ...]:
         """The populated slots. Raises ConfigError for a name the platform does not have."""

@@ -84,8 +84,11 @@ def test_the_example_check_runs(person):
 def test_the_example_bench_is_understood(person):
     from harness.bench import load_bench
 
-    (text,) = [text for kind, text in BLOCKS if kind == "toml"]
-    assert load_bench(text.replace("sha256:...", "sha256:" + "0" * 64), "README.md").bmc is not None
+    bench, console = [text for kind, text in BLOCKS if kind == "toml"]
+    assert load_bench(bench.replace("sha256:...", "sha256:" + "0" * 64), "README.md").bmc is not None
+    both = load_bench(bench.replace("sha256:...", "sha256:" + "0" * 64) + console, "README.md")
+    assert both.console is not None
+    assert both.host is not None
 
 
 def test_the_exit_statuses_are_those_of_the_code():

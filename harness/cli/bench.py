@@ -64,9 +64,14 @@ def describe(name: str) -> list[str]:
     if (reference := bench.password(str(bench_file))) is not None:
         reference.read()
         lines.append(f"bmc: {bench.bmc.url if bench.bmc else ''}, password from {reference}, which is set")
+    if bench.host is not None and (login := bench.host_password(str(bench_file))) is not None:
+        login.read()
+        lines.append(f"host user {bench.host.user}: password from {login}, which is set")
     for endpoint in ("host", "console", "fabric"):
         if getattr(bench, endpoint) is None:
             lines.append(f"no [{endpoint}]")
+    if bench.console is not None:
+        lines.append(f"console: {bench.console.url or bench.console.command}")
     if bench.host is not None:
         lines.append(f"host: via {bench.host.via} {bench.host.address}".rstrip())
     return lines

@@ -122,6 +122,25 @@ def bench_check(
         typer.echo(line)
 
 
+@app.command()
+def console(
+    words: Annotated[list[str], typer.Argument(metavar="[probe] BENCH [URL]...", help="The bench; with probe also other ports.")],
+) -> None:
+    """Open a bench's console on this terminal; Ctrl-] ends. With probe: find out which port and baud rate talk."""
+    from harness.cli.console import open_here, probe
+    from harness.errors import UsageMistake
+
+    if words[0] == "probe" and len(words) > 1:
+        found = False
+        for line, talks in probe(words[1], tuple(words[2:])):
+            typer.echo(line)
+            found = found or talks
+        raise typer.Exit(0 if found else 3)
+    if len(words) > 1:
+        raise UsageMistake(f"{words[1]!r}: bringup console takes one bench; only probe takes further ports")
+    open_here(words[0])
+
+
 @lab_app.command("faults")
 def lab_faults() -> None:
     """List the faults of the virtual lab: id, what it does, which check must catch it."""

@@ -29,6 +29,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
+from harness.bench import Bench
 from harness.clock import WallClock, wall_time
 from harness.errors import OwnershipError, Timeout
 from harness.live.process import identify, may_live
@@ -144,6 +145,14 @@ class MachineLock:
             yield file
         finally:
             os.close(file)
+
+
+def machine_name(bench: Bench) -> str:
+    """What the machine of a bench is locked by: its service tag, else this very machine, else the bench's name."""
+    if bench.service_tag:
+        return bench.service_tag
+    is_here = bench.host is not None and bench.host.via == "local"
+    return f"host-{os.uname().nodename}" if is_here else f"bench-{bench.name}"
 
 
 def owner_of_run(run: str) -> str:

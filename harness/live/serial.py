@@ -5,18 +5,19 @@ closed ── first read or write ──> open ── the far end is gone ──
 
 pyserial opens and configures; where there is a file descriptor the bytes are moved here. Measured on pyserial 3.5:
 ``socket://`` loses what it had read when the peer closes within a ``read(n)``, its ``in_waiting`` is 0 or 1, and a full
-socket makes its ``write`` spin.
+socket makes its ``write`` spin; ``rfc2217://`` refuses a write timeout.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import warnings
 from typing import Any
 
 from harness.clock import Clock, Deadline
-from harness.errors import OwnershipError, Timeout, Unreachable
-from harness.live.intake import TURN_SECONDS, WRITE_SECONDS, Intake, fetch_from, paced, write_all
+from harness.errors import OwnershipError, Unreachable
+from harness.live.intake import TURN_SECONDS, Intake, fetch_from, paced, write_all
 from harness.ports import Chunk
 
 
@@ -79,8 +80,6 @@ class SerialStream:
         try:
             self._port.write(data)
         except OSError as error:
-            if "timeout" in type(error).__name__.lower():
-                raise Timeout(f"{name}: {len(data)} bytes to be taken", WRITE_SECONDS, last()) from None
             raise Unreachable(f"{name}: cannot be written to ({error}); last seen: {last()!r}") from None
 
     def _last_seen(self) -> str:
@@ -93,10 +92,10 @@ def _open(url: str, baud: int) -> Any:
 
     port: Any = None
     try:
-        port = serial.serial_for_url(
-            url, do_not_open=True, baudrate=baud, timeout=TURN_SECONDS, write_timeout=WRITE_SECONDS, exclusive=True
-        )
-        port.open()
+        port = serial.serial_for_url(url, do_not_open=True, baudrate=baud, timeout=TURN_SECONDS, exclusive=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # pyserial 3.5 calls Thread.setDaemon for rfc2217
+            port.open()
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None)
         if number in (errno.EAGAIN, errno.EBUSY):

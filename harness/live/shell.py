@@ -13,36 +13,28 @@ and, between two questions, what comes.
 
 from __future__ import annotations
 
-import base64
 import secrets
 import shlex
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
 from harness.clock import Clock, Deadline
 from harness.errors import BringupError, OwnershipError, Timeout, Unreachable, UsageMistake
-from harness.live.shell_frames import LOOP, UNIT, Frames, Reply, loader, loop_lines, sha256
+from harness.live.shell_frames import LOOP, Reply, loader, loop_lines, sha256
 from harness.live.shell_login import PROMPT, Entrance, is_lost, last_line
+from harness.live.shell_requests import Requests, words
 from harness.ports import Chunk, CommandAnswer, CommandQuestion, OnLine, Streams
 from harness.secret import SecretReference
 
 PATIENCE = 4.0
 """Seconds of silence after which a request is made again."""
 
-_FAILURES = 12
-"""Answers in a row that were damaged or did not come."""
-
-_TALKING = 4.0
-"""An answer takes this many times the patience at most, however much others talk."""
-
 _ENTRIES = 3
-_LARGEST_UNITS = 32
-_LARGEST_PIECE = 1536
-"""Bytes of a file in one request: its line must stay below the 4095 characters that a terminal takes (termios(3))."""
-
+_PINGS = 3
 _LIVE_BYTES = 8192
-_SMALL = 1024
+"""What is read at most of a running command's output at one look."""
+
+_TAIL_BYTES = 256
 _SLOWEST_LOOK = 0.5
 
 
@@ -70,13 +62,10 @@ class ConsoleShell:
         self._clock = clock
         self._patience = patience
         self._entrance = Entrance(stream, clock, user=user, password=password, prompt=prompt)
-        self._frames = Frames("")
+        self._requests = Requests(stream, clock, "", patience)
         self._is_in = False
         self._asking = ""
-        self._number = 0
         self._job = 0
-        self._failures = 0
-        self._last = b""
 
     def ask(self, question: CommandQuestion, on_line: OnLine | None = None) -> CommandAnswer:
         if not question.argv or any("\0" in word for word in question.argv):
@@ -89,6 +78,7 @@ class ConsoleShell:
             status, output, errors = self._perform(question, on_line)
         except Unreachable:
             self._is_in = False
+            self._entrance.note(self._requests.last)
             raise
         finally:
             self._asking = ""
@@ -99,7 +89,7 @@ class ConsoleShell:
         """End our loop there, and log out if we logged in. The stream stays open. Closing twice is harmless; raises nothing."""
         with suppress(BringupError):
             if self._is_in:
-                self._say("x")
+                self._requests.say("x")
                 self._entrance.listen(1.0)
             if self._entrance.has_logged_in:
                 self._stream.write(b"exit\n")
@@ -130,202 +120,92 @@ class ConsoleShell:
     def _load(self) -> bool:
         """Type the loader, send the loop, and see whether it answers."""
         tag = f"@{secrets.token_hex(4)}@"
-        self._frames = Frames(tag)
+        aside = self._requests.frames.aside
+        self._requests = Requests(self._stream, self._clock, tag, self._patience)
+        self._requests.frames.aside += aside
         self._stream.write(loader(tag, sha256(LOOP.encode())))
-        if not self._awaits(f"{tag}go"):
+        if not self._awaits(f"{tag}go".encode()):
             return False
         for line in loop_lines():
             self._stream.write(line)
         self._entrance.seen = b""
-        for _ in range(3):
-            with suppress(Timeout):
-                if self._exchange({self._say("p")}) == Reply(self._number, "p", b"ok\n"):
-                    return True
+        for _ in range(_PINGS):
+            asked = self._requests.say("p")
+            if self._requests.exchange({asked}) == Reply(asked, "p", b"ok\n"):
+                return True
         return False
 
-    def _awaits(self, word: str) -> bool:
+    def _awaits(self, word: bytes) -> bool:
         deadline, heard = Deadline.after(self._clock, 2 * self._patience), b""
-        while word.encode() not in heard:
+        while word not in heard:
             chunk = self._stream.read(deadline)
             if not chunk.data:
                 return False
             self._entrance.note(chunk.data)
-            heard = (heard + chunk.data)[-_SMALL * 4 :]
+            heard = (heard + chunk.data)[-4096:]
         return True
 
     # a question
 
     def _perform(self, question: CommandQuestion, on_line: OnLine | None) -> tuple[int, bytes, bytes]:
         self._job += 1
-        job = str(self._job)
+        job, asks = str(self._job), self._requests
         script, stdin = _script(question.argv), question.stdin
-        self._upload(f"{job}.cmd", script)
-        self._upload(f"{job}.in", stdin)
-        if self._request("r", job, sha256(script), sha256(stdin)) != b"started\n":
+        asks.upload(f"{job}.cmd", script)
+        asks.upload(f"{job}.in", stdin)
+        if asks.request("r", job, sha256(script), sha256(stdin)) != b"started\n":
             raise Unreachable(f"{question.key}: what was sent over the console did not arrive whole")
         output = _Output(self._clock, on_line)
         try:
             status = self._wait(job, question, output)
-            output.add(self._rest(f"{job}.out", len(output.data)))
+            output.add(asks.rest(f"{job}.out", len(output.data)))
             output.finish()
-            errors = self._rest(f"{job}.err", 0)
-        except KeyboardInterrupt:
-            self._kill(job)
+            errors = asks.rest(f"{job}.err", 0)
+        except BaseException:  # a Ctrl-C, too, leaves nothing running there
+            with suppress(BringupError):
+                asks.say("k", job)
             raise
-        self._request("d", job)
+        asks.request("d", job)
         return status, bytes(output.data), errors
-
-    def _upload(self, name: str, data: bytes) -> None:
-        """Write a file there, piece by piece; each is acknowledged before the next is sent, which is all the pacing there is.
-
-        The loop answers with the file's size, so a piece whose acknowledgement was lost is not written twice.
-        """
-        done, piece = 0, _LARGEST_PIECE
-        while done < len(data):
-            part = data[done : done + piece]
-            size = _number(self._attempt("u", name, str(done), sha256(part), base64.b64encode(part).decode()))
-            if size is not None and size > done:
-                done, self._failures = size, 0
-            else:
-                piece = max(48, piece // 2)
-                self._fail("u")
 
     def _wait(self, job: str, question: CommandQuestion, output: _Output) -> int:
         """Look until the command has ended, telling its lines meanwhile where somebody listens. Raises Timeout."""
         deadline, pause = Deadline.after(self._clock, question.timeout), 0.01
         while True:
             passed = deadline.passed(self._clock)
-            status, size, _ = (self._request("q", job).decode("ascii", "replace").split() + ["", "", ""])[:3]
+            status, size, _ = words(self._requests.request("q", job))
             if status.isdigit():
                 return int(status)
             if status != "-":
                 raise Unreachable(f"{question.key}: the host lost track of it ({status!r})")
             if output.is_told and size.isdigit():
-                output.add(self._piecewise(f"{job}.out", len(output.data), min(int(size), len(output.data) + _LIVE_BYTES)))
+                have = len(output.data)
+                output.add(self._requests.read(f"{job}.out", have, min(int(size), have + _LIVE_BYTES)))
             if passed:
                 raise Timeout(question.key, question.timeout, self._give_up(job, output))
             self._clock.sleep(min(pause, max(0.001, deadline.left(self._clock))))
             pause = min(_SLOWEST_LOOK, pause * 1.5)
 
     def _give_up(self, job: str, output: _Output) -> str:
-        """The last line of a command that ran out of time; it is killed first."""
-        self._kill(job)
-        if not self._is_in:
-            return self._last_seen()
-        with suppress(Timeout, Unreachable):
-            _, size, wrong = self._request("q", job).decode("ascii", "replace").split()
-            for name, end in ((f"{job}.out", int(size)), (f"{job}.err", int(wrong))):
-                tail = self._piecewise(name, max(0, end - 2 * UNIT), end) if end else b""
-                if tail.strip():
-                    self._request("d", job)
-                    return _text(tail.rstrip().rpartition(b"\n")[2])
-            self._request("d", job)
-        return _text(bytes(output.data).rstrip().rpartition(b"\n")[2])
-
-    def _kill(self, job: str) -> None:
-        """Kill what runs; a loop that does not answer is interrupted, and the next question begins anew."""
+        """The last line of a command that ran out of time. It is killed; a loop that does not answer is interrupted."""
+        asks = self._requests
         try:
-            self._request("k", job)
-        except (Timeout, Unreachable):
+            asks.request("k", job)
+            _, size, wrong = words(asks.request("q", job))
+            tails = [
+                asks.read(f"{job}.{name}", max(0, end - _TAIL_BYTES), end).strip()
+                for name, end in (("out", int(size or 0)), ("err", int(wrong or 0)))
+            ]
+            asks.request("d", job)
+        except Unreachable:
             self._is_in = False
             with suppress(BringupError):
                 self._stream.write(b"\x03\n")
-
-    # files there
-
-    def _rest(self, name: str, begin: int) -> bytes:
-        """A file from ``begin`` on, packed where that is shorter; what comes is what was there, or Unreachable."""
-        words = self._request("z", name, str(begin)).decode("ascii", "replace").split()
-        digest, size, packed = (words + ["", "", ""])[:3]
-        if not size.isdigit():
-            raise Unreachable(f"the file {name} is gone from the host")
-        plain = f"{name}.z{begin}"
-        if packed.isdigit() and int(size) > _SMALL and int(packed) < int(size):
-            with suppress(zlib.error):
-                data = zlib.decompress(self._piecewise(f"{plain}.gz", 0, int(packed)), wbits=31)
-                if sha256(data) == digest:
-                    return data
-        data = self._piecewise(plain, 0, int(size))
-        if sha256(data) != digest:
-            raise Unreachable(f"the file {name} came over the console with a wrong checksum")
-        return data
-
-    def _piecewise(self, name: str, begin: int, end: int) -> bytes:
-        """The bytes of a file from ``begin`` to ``end``, in blocks that grow smaller where they are damaged."""
-        first = begin // UNIT
-        begin, end = begin - first * UNIT, end - first * UNIT
-        data, units = b"", _LARGEST_UNITS
-        while len(data) < end:
-            wanted = min(units * UNIT, end - len(data))
-            block = self._attempt("b", name, str(first + len(data) // UNIT), str(-(-wanted // UNIT)))
-            if block is None or len(block) < wanted:
-                units = max(1, units // 2)
-                self._fail("b")
-            else:
-                units, self._failures = min(_LARGEST_UNITS, units + 1), 0
-                data += block[:wanted]
-        return data[begin:end]
-
-    # requests
-
-    def _request(self, verb: str, *arguments: str) -> bytes:
-        """Ask until the answer comes whole. Every request may be made again: none changes what an earlier one did."""
-        numbers: set[int] = set()
-        while True:
-            payload = self._attempt(verb, *arguments, numbers=numbers)
-            if payload is not None:
-                self._failures = 0
-                return payload
-            self._fail(verb)
-
-    def _attempt(self, verb: str, *arguments: str, numbers: set[int] | None = None) -> bytes | None:
-        """Ask once; None where nothing whole came. ``numbers`` are those of earlier attempts, whose late answers count too."""
-        asked = set() if numbers is None else numbers
-        asked.add(self._say(verb, *arguments))
-        reply = self._exchange(asked)
-        if reply is None or reply.request != " ".join((verb, *arguments[:3])):
-            return None
-        return reply.payload
-
-    def _say(self, verb: str, *arguments: str) -> int:
-        self._number += 1
-        flush = "\n" if self._failures else ""  # a request that lost its newline is ended before the next
-        self._stream.write(f"{flush}{' '.join((verb, str(self._number), *arguments))}\n".encode("ascii"))
-        return self._number
-
-    def _exchange(self, numbers: set[int]) -> Reply | None:
-        """The next reply to one of ``numbers``; None after silence, or when others have talked for long."""
-        deadline = Deadline.after(self._clock, _TALKING * self._patience)
-        while not deadline.passed(self._clock):
-            chunk = self._stream.read(Deadline.after(self._clock, self._patience))
-            if not chunk.data:
-                break
-            self._last = (self._last + chunk.data)[-_SMALL:]
-            for reply in self._frames.feed(chunk.data):
-                if reply.number in numbers:
-                    return reply
-            self._insist_on_session(self._frames.raw if b"\n" in chunk.data else b"")
-        self._insist_on_session(self._frames.raw)
-        self._frames.drop()
-        return None
-
-    def _insist_on_session(self, said: bytes) -> None:
-        if said and is_lost(said):
-            self._frames.drop()
-            self._entrance.note(said)
-            raise Unreachable(
-                f"the session on the console is over: the host restarted or logged out; last seen: {last_line(said)!r}"
-            )
-
-    def _fail(self, verb: str) -> None:
-        """Count what did not come whole in a row. Raises Timeout where it is too much."""
-        self._failures += 1
-        if self._failures > _FAILURES:
-            self._is_in, self._failures = False, 0
-            raise Timeout(f"a whole answer on the console ({verb})", _FAILURES * self._patience, self._last_seen())
+            return self._last_seen() or _text(output.data[-_TAIL_BYTES:])
+        return _text((tails[0] or tails[1]).rpartition(b"\n")[2])
 
     def _last_seen(self) -> str:
-        return last_line(self._last) or last_line(self._entrance.seen)
+        return last_line(self._requests.last) or last_line(self._entrance.seen)
 
     # what others say
 
@@ -338,9 +218,9 @@ class ConsoleShell:
     def _overhear(self, deadline: Deadline) -> Chunk:
         if self._asking:
             raise OwnershipError(f"the console is used as a shell: {self._asking!r} runs on it")
-        waiting = bytes(self._entrance.aside + self._frames.aside)
+        waiting = bytes(self._entrance.aside + self._requests.frames.aside)
         self._entrance.aside.clear()
-        self._frames.aside.clear()
+        self._requests.frames.aside.clear()
         if waiting:
             return Chunk(waiting, self._clock.now())
         chunk = self._stream.read(deadline)
@@ -403,11 +283,6 @@ class _Output:
 def _script(argv: tuple[str, ...]) -> bytes:
     """The file that becomes the command: it says who it is, so that it can be killed."""
     return f'echo $$ >"${{0%.cmd}}.pid"\nexport LANG=C.UTF-8 LC_ALL=C.UTF-8\nexec {shlex.join(argv)}\n'.encode()
-
-
-def _number(payload: bytes | None) -> int | None:
-    text = b"" if payload is None else payload.strip()
-    return int(text) if text.isdigit() else None
 
 
 def _text(data: bytes | bytearray) -> str:

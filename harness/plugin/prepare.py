@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from difflib import get_close_matches
@@ -111,22 +110,19 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
 
 def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform, slots: tuple[Slot, ...]) -> Run:
     """A real machine: locked for this run, changed only with --apply."""
-    from harness.live.lock import MachineLock, owner_of_run
+    from harness.live.lock import MachineLock, machine_name, owner_of_run
 
-    if bench.console is not None:
-        raise UsageMistake(f"{bench_file}: console: serial consoles cannot be opened by this version; leave the table out")
     if bench.fabric is not None:
         raise UsageMistake(f"{bench_file}: fabric: fabric controllers cannot be asked by this version; leave the table out")
-    if bench.host is not None and bench.host.via != "local":
-        raise UsageMistake(f"{bench_file}: host.via: this version runs commands on the 'local' machine only")
-    reference = bench.password(str(bench_file))
-    password = None if reference is None else reference.read()
+    if bench.host is not None and bench.host.via not in ("local", "console"):
+        raise UsageMistake(f"{bench_file}: host.via: this version runs commands on the 'local' machine or over the 'console' only")
+    references = bench.password(str(bench_file)), bench.host_password(str(bench_file))
+    secrets = tuple(reference.read() for reference in references if reference is not None)
     clock = WallClock()
 
     def open_lanes(held: ExitStack) -> Lanes:
-        machine = bench.service_tag or f"host-{os.uname().nodename}"
-        held.enter_context(MachineLock(machine, owner_of_run(bench.name)))
-        return _live_lanes(bench, reference, clock)
+        held.enter_context(MachineLock(machine_name(bench), owner_of_run(bench.name)))
+        return _live_lanes(bench, *references, clock)
 
     return _touching(
         settings,
@@ -135,20 +131,26 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
         slots,
         clock=clock,
         consent=Consent(settings.apply is True, settings.danger),
-        secrets=() if password is None else (password,),
+        secrets=secrets,
         source="hardware",
         open_lanes=open_lanes,
     )
 
 
-def _live_lanes(bench: Bench, reference: SecretReference | None, clock: Clock) -> Lanes:
+def _live_lanes(bench: Bench, reference: SecretReference | None, login: SecretReference | None, clock: Clock) -> Lanes:
+    from harness.live.console import open_console
     from harness.live.http import RedfishHttp
     from harness.live.local import LocalCommands
+    from harness.live.shell import ConsoleShell
 
     bmc = None
     if bench.bmc is not None and reference is not None:
         bmc = RedfishHttp(bench.bmc.url, bench.bmc.user, reference, clock, pin=bench.bmc.pin, ca=bench.bmc.ca)
-    return Lanes(bmc=bmc, host=None if bench.host is None else LocalCommands(clock))
+    console = None if bench.console is None else open_console(bench.console, clock)
+    if bench.host is not None and bench.host.via == "console" and console is not None:
+        shell = ConsoleShell(console, clock, user=bench.host.user, password=login)
+        return Lanes(bmc=bmc, host=shell, console=shell.listener())
+    return Lanes(bmc=bmc, host=None if bench.host is None else LocalCommands(clock), console=console)
 
 
 def _touching(
