@@ -10,7 +10,7 @@ from harness.ports import CommandAnswer, CommandQuestion, HttpQuestion
 tls = pytest.param("tls", marks=pytest.mark.socket)
 
 
-@pytest.mark.parametrize("kind", ["in process", tls, "local"])
+@pytest.mark.parametrize("kind", ["in process", tls, "local", "console shell"])
 class TestAsks:
     def test_an_answer_says_when_it_was_complete_and_how_long_it_took(self, perform, seam):
         def conversation(lane, clock):
@@ -109,7 +109,7 @@ class TestHttp:
         assert perform(conversation) == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize("kind", ["local"])
+@pytest.mark.parametrize("kind", ["local", "console shell"])
 class TestCommands:
     def test_output_that_is_no_utf8_is_escaped(self, perform):
         answer = perform(lambda lane, clock: lane.ask(CommandQuestion.observe("printf", r"\xff ok\n")))
@@ -138,7 +138,7 @@ def read_until(lane, clock, wanted: bytes) -> tuple[bytes, list[float]]:
     return heard, times
 
 
-@pytest.mark.parametrize("kind", ["terminal"])
+@pytest.mark.parametrize("kind", ["terminal", "serial", "command"])
 class TestStreams:
     def test_a_silent_stream_says_nothing_until_the_deadline(self, perform):
         def conversation(lane, clock):

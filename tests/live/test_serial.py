@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import errno
 import os
 import pty
 import socket
 import threading
 import tty
+from contextlib import suppress
 
 import pytest
 
@@ -21,10 +21,8 @@ def line():
     tty.setraw(near)
     yield far, os.ttyname(near), near
     for handle in (far, near):
-        try:
+        with suppress(OSError):  # a test may have closed it
             os.close(handle)
-        except OSError as error:
-            assert error.errno == errno.EBADF
 
 
 @pytest.fixture

@@ -102,9 +102,17 @@ def test_close_ends_everything_that_the_command_started_and_the_thread(start, cl
         stream.read(Deadline.after(clock, 1))
 
 
+GOODBYE = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (open(sys.argv[1], "w"), sys.exit()))
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
 def test_a_command_may_say_goodbye(start, clock, tmp_path):
-    program = f"import signal,sys,time; signal.signal(15, lambda *_: (open({str(tmp_path / 'bye')!r}, 'w'), sys.exit())); print('up', flush=True); time.sleep(60)"
-    stream = start(f'{sys.executable} -c "{program}"')
+    (tmp_path / "polite.py").write_text(GOODBYE)
+    stream = start(f"{sys.executable} {tmp_path / 'polite.py'} {tmp_path / 'bye'}")
     hear(stream, clock, b"up")
     stream.close()
     assert (tmp_path / "bye").exists()
