@@ -122,11 +122,14 @@ class Console(Model):
 class Host(Model):
     """The host's operating system: how to run a command there, and what runs the GPU workers.
 
-    ``address`` is for ssh: ``user@host`` or an alias of ~/.ssh/config, which also says port, key and jump hosts.
+    ``address`` is for ssh: ``user@host`` or an alias of ~/.ssh/config, which also says port, key and jump hosts. ``user`` and
+    ``password`` are for the login prompt of a console.
     """
 
     via: Literal["local", "ssh", "console"]
     address: str = Field("", validate_default=True)
+    user: str = ""
+    password: Reference | None = None
     python: str = "python3"
     wrapper: str = ""
 
@@ -138,6 +141,12 @@ class Host(Model):
         if value.startswith("-") or not value.isprintable() or " " in value:
             raise ValueError(f"{value!r} is not user@host or an alias of ~/.ssh/config")
         return value
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Host:
+        if self.password is not None and not self.user:
+            raise ValueError("a password needs the user that it belongs to")
+        return self
 
 
 class Fabric(Model):
@@ -196,6 +205,8 @@ class Bench(Model):
             raise ValueError("nothing to reach: give [bmc], [host] or [console], or a [lab]")
         if self.bmc is not None and not self.service_tag:
             raise ValueError("service_tag is missing: it pins the one machine that may be written to")
+        if self.host is not None and self.host.via == "console" and self.console is None:
+            raise ValueError('host.via = "console" needs a [console]')
         return self
 
     @property
@@ -209,6 +220,13 @@ class Bench(Model):
             return None
         reference = self.bmc.password
         return SecretReference(reference.env, reference.file, where, "bmc.password")
+
+    def host_password(self, where: str) -> SecretReference | None:
+        """The reference to the password of the host's user, naming ``where`` in its errors."""
+        if self.host is None or self.host.password is None:
+            return None
+        reference = self.host.password
+        return SecretReference(reference.env, reference.file, where, "host.password")
 
     def slots(self, platform: Platform, where: str) -> tuple[Slot, ...]:
         """The populated slots. Raises ConfigError for a name the platform does not have."""
@@ -246,12 +264,8 @@ def unsupported(bench: Bench, where: str) -> tuple[ConfigError, ...]:
 def _unsupported(bench: Bench) -> Iterator[tuple[str, str]]:
     if bench.lab is not None and bench.lab.grade != "model":
         yield "lab.grade", f"{bench.lab.grade!r} cannot be run by this version; use 'model'"
-    if bench.console is not None:
-        yield "console", "serial consoles cannot be opened by this version; leave the table out"
     if bench.fabric is not None:
         yield "fabric", "fabric controllers cannot be asked by this version; leave the table out"
-    if bench.host is not None and bench.host.via != "local":
-        yield "host.via", "this version runs commands on the 'local' machine only"
 
 
 def load_bench(text: str, where: str) -> Bench:

@@ -84,8 +84,15 @@ def test_the_example_check_runs(person):
 def test_the_example_bench_is_understood(person):
     from harness.bench import load_bench
 
-    (text,) = [text for kind, text in BLOCKS if kind == "toml"]
-    assert load_bench(text.replace("sha256:...", "sha256:" + "ab" * 32), "README.md").bmc is not None
+    bench, ssh, console = [text for kind, text in BLOCKS if kind == "toml"]
+    bench = bench.replace("sha256:...", "sha256:" + "ab" * 32)
+    assert load_bench(bench, "README.md").bmc is not None
+    reached = load_bench(bench + ssh, "README.md").host
+    assert reached is not None
+    assert reached.via == "ssh"
+    both = load_bench(bench + console, "README.md")
+    assert both.console is not None
+    assert both.host is not None
 
 
 def test_the_exit_statuses_are_those_of_the_code():

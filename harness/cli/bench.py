@@ -104,6 +104,14 @@ def _describe_reach(bench: Bench, where: str, problems: list[UsageMistake]) -> I
     for endpoint in ("host", "console", "fabric"):
         if getattr(bench, endpoint) is None:
             yield f"no [{endpoint}]"
+    if bench.console is not None:
+        yield f"console: {bench.console.url or bench.console.command}"
+    if bench.host is not None and (login := bench.host_password(where)) is not None:
+        try:
+            login.read()
+            yield f"host user {bench.host.user}: password from {login}, which is set"
+        except ConfigError as missing:
+            problems.append(missing)
     if bench.host is not None:
         yield f"host: via {bench.host.via} {bench.host.address}".rstrip()
 

@@ -64,8 +64,8 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     """Qualify a machine, stage by stage. Without options: replay the bundled recording of a modelled machine."""
     from harness.cli.run import run_and_report
     from harness.errors import UsageMistake
-    from harness.plugin.signals import orderly_ends
     from harness.plugin.settings import Settings, choose_mode
+    from harness.plugin.signals import orderly_ends
 
     if apply and no_apply:
         raise UsageMistake("--apply and --no-apply exclude each other")
@@ -123,6 +123,25 @@ def bench_check(
 
     for line in describe(name):
         typer.echo(line)
+
+
+@app.command()
+def console(
+    words: Annotated[list[str], typer.Argument(metavar="[probe] BENCH [URL]...", help="The bench; with probe also other ports.")],
+) -> None:
+    """Open a bench's console on this terminal; Ctrl-] ends. With probe: find out which port and baud rate talk."""
+    from harness.cli.console import open_here, probe
+    from harness.errors import UsageMistake
+
+    if words[0] == "probe" and len(words) > 1:
+        found = False
+        for line, talks in probe(words[1], tuple(words[2:])):
+            typer.echo(line)
+            found = found or talks
+        raise typer.Exit(0 if found else 3)
+    if len(words) > 1:
+        raise UsageMistake(f"{words[1]!r}: bringup console takes one bench; only probe takes further ports")
+    open_here(words[0])
 
 
 @lab_app.command("faults")

@@ -29,6 +29,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
+from harness.bench import Bench
 from harness.clock import WallClock, wall_time
 from harness.errors import OwnershipError, Timeout
 from harness.live.process import identify, may_live
@@ -144,6 +145,15 @@ class MachineLock:
             yield file
         finally:
             os.close(file)
+
+
+def machine_name(bench: Bench) -> str:
+    """What the machine of a bench is locked by: its service tag, else its address, else the bench's name."""
+    if bench.service_tag:
+        return bench.service_tag
+    if bench.host is None or bench.host.via == "console":
+        return f"bench-{bench.name}"
+    return f"host-{os.uname().nodename if bench.host.via == 'local' else bench.host.address}"
 
 
 def owner_of_run(run: str) -> str:

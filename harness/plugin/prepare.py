@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from harness import locator
-from harness.bench import Bench
+from harness.bench import Bench, unsupported
 from harness.clock import Clock, VirtualClock, WallClock
 from harness.consent import Consent
 from harness.errors import UsageMistake
@@ -130,22 +130,17 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
 
 def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform, slots: tuple[Slot, ...]) -> Run:
     """A real machine: locked for this run, changed only with --apply."""
-    from harness.live.lock import MachineLock, owner_of_run
+    from harness.live.lock import MachineLock, machine_name, owner_of_run
 
-    if bench.console is not None:
-        raise UsageMistake(f"{bench_file}: console: serial consoles cannot be opened by this version; leave the table out")
-    if bench.fabric is not None:
-        raise UsageMistake(f"{bench_file}: fabric: fabric controllers cannot be asked by this version; leave the table out")
-    if bench.host is not None and bench.host.via == "console":
-        raise UsageMistake(f"{bench_file}: host.via: this version runs commands by 'ssh' or on the 'local' machine only")
-    reference = bench.password(str(bench_file))
-    password = None if reference is None else reference.read()
+    for refusal in unsupported(bench, str(bench_file)):
+        raise refusal
+    references = bench.password(str(bench_file)), bench.host_password(str(bench_file))
+    secrets = tuple(reference.read() for reference in references if reference is not None)
     clock = WallClock()
 
     def open_lanes(held: ExitStack) -> Lanes:
-        machine = bench.service_tag or f"host-{_host_name(bench)}"
-        held.enter_context(MachineLock(machine, owner_of_run(bench.name)))
-        return _live_lanes(bench, reference, clock)
+        held.enter_context(MachineLock(machine_name(bench), owner_of_run(bench.name)))
+        return _live_lanes(bench, *references, clock)
 
     return _touching(
         settings,
@@ -154,19 +149,26 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
         slots,
         clock=clock,
         consent=Consent(settings.apply is True, settings.danger),
-        secrets=() if password is None else (password,),
+        secrets=secrets,
         source="hardware",
         open_lanes=open_lanes,
     )
 
 
-def _live_lanes(bench: Bench, reference: SecretReference | None, clock: Clock) -> Lanes:
+def _live_lanes(bench: Bench, reference: SecretReference | None, login: SecretReference | None, clock: Clock) -> Lanes:
+    from harness.live.console import open_console
     from harness.live.http import RedfishHttp
 
     bmc = None
     if bench.bmc is not None and reference is not None:
         bmc = RedfishHttp(bench.bmc.url, bench.bmc.user, reference, clock, pin=bench.bmc.pin, ca=bench.bmc.ca)
-    return Lanes(bmc=bmc, host=_live_host(bench, clock))
+    console = None if bench.console is None else open_console(bench.console, clock)
+    if bench.host is not None and bench.host.via == "console" and console is not None:
+        from harness.live.shell import ConsoleShell
+
+        shell = ConsoleShell(console, clock, user=bench.host.user, password=login)
+        return Lanes(bmc=bmc, host=shell, console=shell.listener())
+    return Lanes(bmc=bmc, host=_live_host(bench, clock), console=console)
 
 
 def _live_host(bench: Bench, clock: Clock) -> CommandAsks | None:
@@ -180,11 +182,6 @@ def _live_host(bench: Bench, clock: Clock) -> CommandAsks | None:
     from harness.live.local import LocalCommands
 
     return LocalCommands(clock)
-
-
-def _host_name(bench: Bench) -> str:
-    """What a machine without a service tag is locked by."""
-    return bench.host.address if bench.host is not None and bench.host.via == "ssh" else os.uname().nodename
 
 
 def _touching(

@@ -19,7 +19,7 @@ from harness.bench import Bench
 from harness.clock import Clock, wall_time
 from harness.consent import Consent
 from harness.devices.fields import progress_of
-from harness.errors import BringupError
+from harness.errors import Blame, BringupError
 from harness.part import Part
 from harness.platform import Platform, Slot
 from harness.plugin.case import Case
@@ -174,7 +174,7 @@ class Run:
         if case.failed:
             if case.is_vital:
                 self.gates.close(case.stage, f"BLOCKED by {case.id}")
-            if case.is_presence:
+            if case.is_presence and case.blame == Blame.PRODUCT:
                 self.gates.lose(case.stage, case.parts, f"BLOCKED by {case.id}")
                 if all(slot.name in self.gates.lost for slot in self.slots):
                     self.gates.close(case.stage, f"BLOCKED by {case.id}: no part is left")

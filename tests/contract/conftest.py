@@ -12,6 +12,7 @@ import os
 import pty
 import select
 import shlex
+import sys
 import threading
 import tty
 from collections.abc import Callable, Iterator
@@ -193,7 +194,81 @@ def open_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[O
         os.close(near)
 
 
-OPEN = {"in process": open_in_process, "tls": open_tls, "local": open_local, "terminal": open_terminal}
+@contextmanager
+def open_serial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    from harness.live.serial import SerialStream
+
+    far, near = pty.openpty()
+    tty.setraw(near)
+    stop, clock = threading.Event(), WallClock()
+    device = threading.Thread(target=be_a_device, args=(far, stop), daemon=True)
+    device.start()
+    stream = SerialStream(os.ttyname(near), clock)
+    try:
+        stream.read(Deadline(clock.now()))  # opening throws away what came before
+        yield stream, clock
+    finally:
+        stream.close()
+        stop.set()
+        device.join()
+        os.close(far)
+        os.close(near)
+
+
+DEVICE = """
+import os, time
+while heard := os.read(0, 4096):
+    if heard == b"late\\r":
+        time.sleep(0.08)
+    os.write(1, {b"ping\\r": b"pong\\r\\n", b"late\\r": b"here\\r\\n"}.get(heard, heard))
+"""
+
+
+@contextmanager
+def open_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    from harness.live.terminal import CommandStream
+
+    (tmp_path / "device.py").write_text(DEVICE)
+    clock = WallClock()
+    stream = CommandStream(f"{sys.executable} {tmp_path / 'device.py'}", clock)
+    try:
+        stream.write(b"up?")
+        assert stream.read(Deadline.after(clock, 10)).data == b"up?"
+        yield stream, clock
+    finally:
+        stream.close()
+
+
+@contextmanager
+def open_console_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    from harness.live.shell import ConsoleShell
+    from harness.live.terminal import CommandStream
+
+    monkeypatch.chdir(tmp_path)
+    clock = WallClock()
+    stream = CommandStream("bash --norc -i", clock)
+    shell = ConsoleShell(stream, clock)
+    try:
+        yield shell, clock
+    finally:
+        shell.close()
+        with contextlib.suppress(Unreachable):
+            stream.write(b"exit\n")
+            stream.read(Deadline.after(clock, 0.2))
+        stream.close()
+
+
+OPEN = {
+    "in process": open_in_process,
+    "tls": open_tls,
+    "local": open_local,
+    "terminal": open_terminal,
+    "serial": open_serial,
+    "command": open_command,
+    "console shell": open_console_shell,
+}
+STREAMS = ("terminal", "serial", "command")
+COMMANDS = ("local", "console shell")
 
 
 class Seam:
@@ -251,7 +326,7 @@ def perform(
     role: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Callable[[Callable[[Any, Clock], Any]], Any]:
     """Hold a conversation in the role of the test and return what it returned."""
-    name = "console" if kind == "terminal" else "lane"
+    name = "console" if kind in STREAMS else "lane"
     server = request.getfixturevalue("sshd") if kind == "ssh" else None
 
     def hold(conversation: Callable[[Any, Clock], Any]) -> Any:
@@ -259,15 +334,15 @@ def perform(
             if role == "live":
                 return conversation(port, clock)
             recorder = Recorder(Tracks(clock), clock, Redactor())
-            around = recorder.stream(name, port) if kind == "terminal" else recorder.asks(name, port)
+            around = recorder.stream(name, port) if kind in STREAMS else recorder.asks(name, port)
             seen = conversation(around, clock)
             if role == "recorder":
                 return seen
             recorder.write(tmp_path / "tape", INFO)
         clock = VirtualClock()
         player = Player(tmp_path / "tape", Tracks(clock), clock)
-        lanes = {"terminal": player.stream, "local": player.commands, "ssh": player.commands}
-        seen = conversation(lanes.get(kind, player.http)(name), clock)
+        played = player.stream if kind in STREAMS else player.commands if kind in (*COMMANDS, "ssh") else player.http
+        seen = conversation(played(name), clock)
         assert player.unplayed("session/loose") == []
         return seen
 

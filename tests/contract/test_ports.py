@@ -11,7 +11,7 @@ tls = pytest.param("tls", marks=pytest.mark.socket)
 ssh = pytest.param("ssh", marks=pytest.mark.socket)
 
 
-@pytest.mark.parametrize("kind", ["in process", tls, "local", ssh])
+@pytest.mark.parametrize("kind", ["in process", tls, "local", ssh, "console shell"])
 class TestAsks:
     def test_an_answer_says_when_it_was_complete_and_how_long_it_took(self, perform, seam):
         def conversation(lane, clock):
@@ -110,7 +110,7 @@ class TestHttp:
         assert perform(conversation) == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize("kind", ["local", ssh])
+@pytest.mark.parametrize("kind", ["local", ssh, "console shell"])
 class TestCommands:
     def test_output_that_is_no_utf8_is_escaped(self, perform):
         answer = perform(lambda lane, clock: lane.ask(CommandQuestion.observe("printf", r"\xff ok\n")))
@@ -139,7 +139,7 @@ def read_until(lane, clock, wanted: bytes) -> tuple[bytes, list[float]]:
     return heard, times
 
 
-@pytest.mark.parametrize("kind", ["terminal"])
+@pytest.mark.parametrize("kind", ["terminal", "serial", "command"])
 class TestStreams:
     def test_a_silent_stream_says_nothing_until_the_deadline(self, perform):
         def conversation(lane, clock):
