@@ -158,7 +158,7 @@ def test_a_machine_with_some_gpus_has_exactly_those_everywhere(box):
 def test_an_empty_slot_is_an_empty_port(box):
     machine = box(populated=POPULATED)
     port = machine.snapshot.by_path[machine.platform.slot("jbogA/slot02").path.rsplit("/", 1)[0]]
-    assert not port.config.presence
+    assert not port.config.express.slot.presence
 
 
 def test_a_gpu_in_a_slot_that_the_bench_calls_empty_is_named(box):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.clock import Deadline, VirtualClock
-from harness.errors import AuthRefused, BenchError, Timeout, Unreachable, Untrusted
+from harness.errors import AuthRefused, BenchError, Timeout, Unreachable, Untrusted, UsageMistake
 from harness.lab.idrac import names
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.model import parts
@@ -177,7 +177,7 @@ def test_only_the_populated_slots_have_gpus_and_fabric_parts(clock: VirtualClock
     lanes = open_model(clock, populated=slots, delivered=False)
     assert run(lanes, name="agent nvml", timeout=600).count('"kind":"gpu"') == 2
     assert lanes.fabric is not None
-    told = lanes.fabric.ask(HttpQuestion(Effect.OBSERVE, "GET", "/liqid/api/v2/device/info/gpu")).body
+    told = lanes.fabric.ask(HttpQuestion.observe("GET", "/liqid/api/v2/device/info/gpu")).body
     assert {entry["slot"] for entry in told["response"]["data"]} == slots
 
 
