@@ -8,6 +8,9 @@ from difflib import get_close_matches
 from harness.errors import UsageMistake
 from harness.lab.fault import Fault
 from harness.lab.faults import gpu, machine, pcie
+from harness.lab.model.victims import unpopulated, victims
+
+__all__ = ["catalogue", "find", "unpopulated", "victims"]
 
 
 def catalogue() -> tuple[Fault, ...]:

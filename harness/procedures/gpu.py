@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from harness.devices.gpu import Gpu, Inventory, Peering
+from harness.devices.pcie import Snapshot
 from harness.limits import Outcome, exactly
 from harness.platform import DeviceModel, Platform, Slot
 from harness.platform import Gpu as GpuLimits
@@ -15,6 +16,7 @@ from harness.procedures.finding import Finding, taken
 T = TypeVar("T", int, str)
 
 _MIB = 1 << 20
+_NVIDIA = "10de"
 NOT_SUPPORTED = "Not Supported"
 """How the driver says that a card has no such thing (nvml.h, NVML_ERROR_NOT_SUPPORTED)."""
 
@@ -26,7 +28,7 @@ def judge_binding(slot: str, address: str, driver: str, inventory: Inventory) ->
     held = taken("gpu.driver-bound", driver or "none", slot, exactly("nvidia"))
     if driver == "nvidia":
         return Finding((held,))
-    return Finding((held,), f"{slot} at {address}: {_why_unbound(driver, inventory)}")
+    return Finding((held,), f"{slot} at {address}: {_why_unbound(address, driver, inventory)}")
 
 
 def judge_counted(slot: str, address: str, gpu: Gpu | None, inventory: Inventory) -> Finding:
@@ -39,6 +41,30 @@ def judge_counted(slot: str, address: str, gpu: Gpu | None, inventory: Inventory
         lines = [f"{slot} at {address}: NVML counts it and cannot open it ({gpu.error})"]
     lines += _quote(inventory.said_of(address), inventory)
     return Finding((taken("gpu.nvml-count", state, slot, exactly("counted")),), "\n".join(lines))
+
+
+def judge_unexpected(inventory: Inventory, snapshot: Snapshot, platform: Platform, expected: Sequence[Slot]) -> Finding:
+    """Does a GPU sit where none is ``expected``: in a slot that the bench calls empty, or in none of the platform's?
+
+    Told by the PCI tree (NVIDIA's display functions) as well as by the driver.
+    """
+    known = {function.bdf for slot in expected if (function := snapshot.at(slot.path)) is not None}
+    seen = {function.bdf for function in snapshot.functions if function.vendor == _NVIDIA and function.is_gpu}
+    driven = {gpu.address for gpu in inventory.gpus if gpu.address}
+    strangers = sorted((seen | driven) - known)
+    measured = taken("gpu.unexpected", len(strangers), "", exactly(0))
+    empty = {function.bdf: slot for slot in platform.slots if (function := snapshot.at(slot.path)) is not None}
+    lines = []
+    for address in strangers:
+        gpu, slot = inventory.at(address), empty.get(address)
+        who = "a GPU" if gpu is None or not gpu.name else f"{gpu.name} (serial {gpu.serial or 'unknown'})"
+        where = (
+            f"in {slot}, which the bench calls empty"
+            if slot is not None
+            else f"at {_path_of(address, snapshot)}, no slot of the platform"
+        )
+        lines.append(f"{address}: {who} {where}: name its slot, or take the GPU out")
+    return Finding((measured,), "\n".join(lines))
 
 
 def judge_memory(slot: Slot, gpu: Gpu, fellows: Mapping[str, Gpu], platform: Platform) -> Finding:
@@ -147,7 +173,7 @@ def ecc_mode(gpu: Gpu) -> str:
     return f"{now} ({words[gpu.ecc.pending]} after a reboot)"
 
 
-def _why_unbound(driver: str, inventory: Inventory) -> str:
+def _why_unbound(address: str, driver: str, inventory: Inventory) -> str:
     if driver == "nouveau":
         return "nouveau holds it: blacklist nouveau, rebuild the initramfs and reboot"
     if driver.startswith("vfio"):
@@ -160,15 +186,20 @@ def _why_unbound(driver: str, inventory: Inventory) -> str:
     if refused:
         text = "no driver holds it: the kernel refused an unsigned module (Secure Boot): sign nvidia.ko and enrol the key"
         return "\n".join([text, *_quote(refused, inventory)])
-    text = "no driver holds it: is the nvidia module installed for this kernel, and loaded?"
-    return "\n".join([text, *_quote(inventory.kernel[-3:], inventory)])
+    own = inventory.said_of(address)
+    text = "no driver holds it" if own else "no driver holds it: is the nvidia module installed for this kernel, and loaded?"
+    return "\n".join([text, *_quote(own, inventory)])
 
 
 def _quote(lines: Sequence[str], inventory: Inventory) -> list[str]:
-    """The end of what the kernel log says, or why it says nothing."""
+    """The end of the kernel log's lines about the part, or that there are none. Lines about another part are no evidence."""
     if inventory.kernel_error:
         return [f"the kernel log could not be read: {inventory.kernel_error}"]
-    return [f"kernel: {line.strip()}" for line in lines[-3:]] or ["the kernel log says nothing of it"]
+    return [f"kernel: {line.strip()}" for line in lines[-3:]] or ["no line of the kernel log is about it"]
+
+
+def _path_of(address: str, snapshot: Snapshot) -> str:
+    return next((function.path for function in snapshot.functions if function.bdf == address), "an unknown place")
 
 
 def _opened(inventory: Inventory) -> int:

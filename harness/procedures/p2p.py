@@ -193,6 +193,16 @@ def judge_link(report: Report, places: Mapping[int, Place], index: int, limits: 
     return Finding(measurements, "\n".join(lines))
 
 
+def why_no_contention(places: Mapping[int, Place], uplink: str) -> str:
+    """Why several GPUs cannot use an uplink at once, or nothing: it takes two behind it, and two behind another one."""
+    behind = Counter(place.uplink for place in places.values() if place.uplink)
+    if behind[uplink] < 2:
+        return f"{uplink}: {count_of(behind[uplink], 'GPU')} behind it; it takes two to use it at once"
+    if not any(count >= 2 for other, count in behind.items() if other != uplink):
+        return f"{uplink}: no other uplink has two GPUs behind it, so several cannot copy across it at once"
+    return ""
+
+
 def judge_contention(report: Report, places: Mapping[int, Place], uplink: str, limit: Limit) -> Finding:
     """Does an uplink keep its rate when several GPUs use it at once, for writes as for reads?"""
     found = [entry for entry in report.contention if _uplink_of(entry, places) == uplink]

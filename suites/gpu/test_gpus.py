@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from harness.bench import Bench
 from harness.devices.gpu import Gpu, Inventory
 from harness.devices.pcie import Snapshot
 from harness.errors import Blocked, NotApplicable, NotMeasured
@@ -23,6 +24,7 @@ from harness.procedures.gpu import (
     judge_ecc,
     judge_memory,
     judge_replays,
+    judge_unexpected,
 )
 
 
@@ -64,6 +66,18 @@ def test_nvml_counts_every_gpu(slot: Slot, pcie: Snapshot, gpus: Inventory, gpu_
     if function is None:
         raise Blocked(f"{slot}: the PCI tree has no function there")
     judge_counted(slot.name, function.bdf, gpu_in.get(slot.name), gpus).record(measure)
+
+
+@pytest.mark.check("gpu.unexpected")
+def test_no_gpu_is_where_none_is_expected(
+    bench: Bench, platform: Platform, pcie: Snapshot, gpus: Inventory, measure: Measure
+) -> None:
+    """No GPU sits in a slot that the bench calls empty, or in none that the platform has.
+
+    A failure usually means a bench or platform file that lags behind the machine, or a neighbour's GPU that the fabric attached.
+    """
+    _limits(platform)
+    judge_unexpected(gpus, pcie, platform, platform.populated(bench.populated)).record(measure)
 
 
 @pytest.mark.check("gpu.memory")

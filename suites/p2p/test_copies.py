@@ -19,6 +19,7 @@ from harness.procedures.p2p import (
     judge_link,
     judge_path,
     judge_watchdog,
+    why_no_contention,
 )
 from harness.procedures.places import Place, find_places, index_of
 
@@ -95,8 +96,8 @@ def test_an_uplink_keeps_its_rate_when_many_copy(
     A failure with healthy pairs usually means that posted writes of several GPUs block each other in a switch.
     """
     places = _places(p2p, gpu_in, platform)
-    if len({place.uplink for place in places.values()}) < 2:
-        raise NotApplicable(f"{uplink}: all GPUs are behind one uplink, so no copy crosses it")
+    if reason := why_no_contention(places, uplink.name):
+        raise NotApplicable(reason)
     judge_contention(p2p, places, uplink.name, platform.p2p.contention_ratio).record(measure)
 
 

@@ -11,6 +11,7 @@ def test_a_contact_tells_who_answers_and_marks_the_log(lab):
     contact = make_contact(machine.idrac, machine.tag)
     assert (contact.error, contact.check) == (None, "")
     assert contact.identity() == {
+        "simulated": "model",
         "service_tag": "MODEL01",
         "system": "PowerEdge R640",
         "bios": contact.system.bios_version,
@@ -26,7 +27,7 @@ def test_a_refused_contact_keeps_its_error_for_the_check(lab, fault, error, chec
     contact = make_contact(machine.idrac, machine.tag)
     assert isinstance(contact.error, error)
     assert contact.check == check
-    assert contact.identity() == {}
+    assert contact.identity() == ({} if check == "bmc.tls" else {"simulated": "model"})
     assert contact.lc_baseline is None
 
 

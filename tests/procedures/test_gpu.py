@@ -81,6 +81,15 @@ def test_a_gpu_that_another_driver_holds_is_named_with_what_to_do(driver, kernel
     assert said in finding.explanation
 
 
+def test_only_lines_about_the_gpu_itself_are_evidence():
+    other = "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:e5:00.0)"
+    finding = judge_binding("a", "0000:3f:00.0", "", Inventory(kernel=(other,)))
+    assert "e5:00.0" not in finding.explanation
+    assert "no line of the kernel log is about it" in finding.explanation
+    own = "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:3f:00.0)"
+    assert f"kernel: {own}" in judge_binding("a", "0000:3f:00.0", "", Inventory(kernel=(own, other))).explanation
+
+
 def test_a_gpu_that_nvidia_holds_is_all_right():
     finding = judge_binding("a", "0000:40:00.0", "nvidia", Inventory())
     assert outcomes(finding) == {"gpu.driver-bound": Outcome.PASS}

@@ -33,6 +33,7 @@ from harness.procedures.p2p import (
     judge_path,
     judge_watchdog,
     path_of,
+    why_no_contention,
 )
 from harness.procedures.p2p_patterns import common_ground, slow_pairs
 from harness.procedures.places import Place, find_places, index_of
@@ -318,6 +319,21 @@ def test_an_uplink_without_a_trial_is_not_measured():
     assert outcomes(finding) == {Outcome.NOT_MEASURED}
     assert {taken.note for taken in finding.measurements} == {"one switch only"}
     assert "did not try it" in judge_contention(untried, PLACES, "jbogB", at_least(0.5)).unmeasured
+
+
+@pytest.mark.parametrize(
+    ("behind", "why"),
+    [
+        (("jbogA", "jbogB"), "jbogA: 1 GPU behind it"),
+        (("jbogA", "jbogA", "jbogB"), "jbogA: no other uplink has two GPUs behind it"),
+        (("jbogB", "jbogB"), "jbogA: 0 GPUs behind it"),
+        (("jbogA", "jbogA", "jbogB", "jbogB"), ""),
+    ],
+)
+def test_contention_takes_two_gpus_behind_each_of_two_uplinks(behind, why):
+    places = {index: Place(f"slot{index}", uplink) for index, uplink in enumerate(behind)}
+    assert why_no_contention(places, "jbogA").startswith(why)
+    assert bool(why_no_contention(places, "jbogA")) == bool(why)
 
 
 # patterns

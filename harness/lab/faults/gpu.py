@@ -1,7 +1,7 @@
 """Faults of the GPUs, of the copies between them and of training on them, and what looks like one and is none.
 
 What each one hits stands in ``harness.lab.model``: ``nvml``, ``p2p``, ``resnet50`` and, for the driver, ``driver``. All of them
-leave the PCIe tree healthy. Choices that need a word:
+leave the PCIe tree of the named slots healthy. Choices that need a word:
 
 * **Wrong copies and training.** The corrupt pairs are no neighbours in the ring that the all-reduce uses, so training does not
   see them: passing ResNet-50 does not prove peer-to-peer copies.
@@ -42,6 +42,12 @@ _GPU = (
         "The driver cannot start the GPU in jbogB/slot07: RmInitAdapter fails, NVML cannot open it.",
         "gpu.nvml-count",
         "NVIDIA/open-gpu-kernel-modules issue 789, NVIDIA/gpu-operator issue 649",
+    ),
+    Fault(
+        "gpu.unexpected",
+        "A GPU sits in an eleventh port of jbogA, which neither the platform nor the bench names.",
+        "gpu.unexpected",
+        _RULES,
     ),
     Fault(
         "gpu.memory",

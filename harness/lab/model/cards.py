@@ -10,7 +10,7 @@ from typing import Any
 from zlib import crc32
 
 from harness.lab.model.driver import UNINITIALISED, bound_driver
-from harness.lab.model.parts import GPUS, ModelGpu, View
+from harness.lab.model.parts import ModelGpu, View
 from harness.lab.model.pcie_host import gpu_addresses
 
 
@@ -39,7 +39,7 @@ def cards(view: View) -> tuple[Card, ...]:
         return ()
     placed = gpu_addresses(view)
     gone = {UNINITIALISED} if "gpu.nvml-count" in view.faults else set()
-    running = [gpu for gpu in GPUS if gpu.slot in placed and gpu.slot not in gone]
+    running = [gpu for gpu in view.gpus if gpu.slot in placed and gpu.slot not in gone]
     groups: dict[str, str] = {}
     for gpu in running:
         # below the upstream port come the bus of the downstream ports and then one bus for each of them

@@ -15,6 +15,9 @@ DENIED_VERSION = "2.4.7"
 """The BIOS of a public report of an endless UEFI0256 loop on a sister machine with GPUs attached."""
 
 FOREIGN_TAG = "MODEL99"
+COMMISSIONED = {"MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"}
+"""What bringing the machine up changes in its BIOS: windows above 4 GiB for twenty GPUs, and no watchdog that ends a long start."""
+
 BEFORE = 3 * 86400.0
 """Seconds that the machine has been running when the clock starts."""
 
@@ -31,9 +34,11 @@ def identify(faults: frozenset[str]) -> Identity:
     )
 
 
-def deliver(controller: Controller) -> Status:
+def deliver(controller: Controller, *, is_commissioned: bool = False) -> Status:
     """Write the history, leave what somebody else has left, and return where the server stands."""
     faults, bios = controller.faults, controller.bios
+    if is_commissioned:
+        bios.current.update(COMMISSIONED)
     bios.current["SystemBiosVersion"] = controller.identity.bios_version
     _write_history(controller)
     if "bmc.auth.sessions" in faults:

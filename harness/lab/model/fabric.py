@@ -48,7 +48,7 @@ class ModelFabric:
             case "version":
                 return 200, _envelope([{"version": "3.4.0"}])
             case "device/info/gpu":
-                return 200, _envelope([_info(gpu, self._owner(gpu)) for gpu in parts.GPUS])
+                return 200, _envelope([_info(gpu, self._owner(gpu)) for gpu in self._machine.view().gpus])
             case "machine":
                 return 200, _envelope([{"mach_id": "0x1", "mach_name": OWNER, "grp_id": "0x1", "comp_name": "pcpu0", "p2p": "on"}])
             case _:

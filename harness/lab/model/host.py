@@ -11,16 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from harness.clock import Clock
-from harness.errors import Timeout, Unreachable
+from harness.errors import BenchError, Timeout, Unreachable
 from harness.lab.model import pcie_host, post, workers
 from harness.lab.model.machine import Machine
 from harness.ports import CommandAnswer, CommandQuestion, OnLine
 
 LATENCY = 0.3
 """Seconds that ssh takes to run a small command over an open connection: an assumption."""
-
-NOT_FOUND = 127
-"""The shell's exit status for a command it does not know."""
 
 LOGGED_IN = "carol    pts/0        2026-01-05 07:12 (192.0.2.9)"
 """Somebody at work on the machine, as ``who`` shows it."""
@@ -37,7 +34,11 @@ class ModelHost:
         self._machine = machine
 
     def ask(self, question: CommandQuestion, on_line: OnLine | None = None) -> CommandAnswer:
-        """Run a command. Raises Unreachable while no operating system answers, Timeout where its output takes too long."""
+        """Run a command.
+
+        Raises Unreachable while no operating system answers, Timeout where its output takes too long, and BenchError for a command
+        that is not modelled: a real host may well have it, so an answer would say something about a machine that nobody has.
+        """
         started = self._clock.now()
         self._clock.sleep(LATENCY)
         if not self._machine.os_is_up or not self._machine.is_reachable:
@@ -45,8 +46,10 @@ class ModelHost:
         words = shlex.split(question.key)
         output = self._output(words)
         if output is None:
-            now = self._clock.now()
-            return CommandAnswer(NOT_FOUND, "", f"{words[0] if words else ''}: command not found\n", now, now - started)
+            raise BenchError(
+                f"the modelled host does not know the command `{question.key}`: it is not modelled, so a check that needs it runs "
+                "on real machines only"
+            )
         lines: list[str] = []
         for offset, line in output:
             if LATENCY + offset > question.timeout:
@@ -63,7 +66,7 @@ class ModelHost:
         """Nothing is held open."""
 
     def _output(self, words: Sequence[str]) -> Lines | None:
-        """What a command prints, or None where the host has no such command."""
+        """What a command prints, or None where it is not modelled."""
         machine = self._machine
         match words:
             case ["agent", "pci", *arguments]:

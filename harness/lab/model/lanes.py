@@ -12,7 +12,7 @@ import contextlib
 import json
 
 from harness.clock import VirtualClock
-from harness.errors import AuthRefused, BenchError, Unreachable, Untrusted
+from harness.errors import AuthRefused, BenchError, Unreachable, Untrusted, UsageMistake
 from harness.lab.idrac import names
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.model import parts
@@ -31,12 +31,23 @@ _SERVED_PIN = "sha256:" + "c3" * 32
 """The fingerprint that a changed certificate would show."""
 
 
-def open_model(clock: VirtualClock, faults: frozenset[str] = frozenset(), *, password: str | None = None) -> Lanes:
-    """Build a machine as delivered, with ``faults`` switched on, and open its lanes. Nothing is asked yet.
+def open_model(
+    clock: VirtualClock,
+    faults: frozenset[str] = frozenset(),
+    *,
+    password: str | None = None,
+    populated: frozenset[str] | None = None,
+    delivered: bool = True,
+) -> Lanes:
+    """Build a machine with ``faults`` switched on, and open its lanes. Nothing is asked yet.
 
-    ``password`` is what the BMC lane logs in with; None for the right one.
+    ``password`` is what the BMC lane logs in with; None for the right one. ``populated`` are the slots with a GPU in them, None for
+    all. ``delivered``: the BIOS is as the machine comes; False for one that was brought up before, which is what stages after
+    ``bios`` need where they run alone. Raises UsageMistake for a slot that the modelled machine does not have.
     """
-    machine = Machine(clock, faults)
+    if populated is not None and (unknown := sorted(populated - parts.SLOTS)):
+        raise UsageMistake(f"the modelled machine has no slot {unknown[0]!r}; it has {min(parts.SLOTS)} to {max(parts.SLOTS)}")
+    machine = Machine(clock, faults, populated=populated, is_delivered=delivered)
     return Lanes(
         bmc=ModelBmc(clock, IdracApplication(machine), password=parts.BMC_PASSWORD if password is None else password),
         host=ModelHost(clock, machine),

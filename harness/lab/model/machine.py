@@ -44,15 +44,27 @@ class Emission:
 
 
 class Machine:
-    """One machine as delivered, its operating system running, with some faults switched on."""
+    """One machine, its operating system running, with some faults switched on.
 
-    def __init__(self, clock: Clock, faults: frozenset[str] = frozenset()) -> None:
+    ``populated`` are the slots with a GPU, None for all. ``is_delivered``: its BIOS is as delivered, else as it is left by bringing
+    it up.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        faults: frozenset[str] = frozenset(),
+        *,
+        populated: frozenset[str] | None = None,
+        is_delivered: bool = True,
+    ) -> None:
         self.faults = faults
+        self._populated = parts.SLOTS if populated is None else populated
         self._controller = Controller(clock, identify(faults), faults)
         self._timeline = self._controller.timeline
         self.console: list[Emission] = []
         self.boots = 1
-        self._status = deliver(self._controller)
+        self._status = deliver(self._controller, is_commissioned=not is_delivered)
         self.os_started: float | None = -BEFORE if self._status.progress == "OSRunning" else None
         self.is_reachable = True
         self._in_effect: dict[str, Value] = dict(self._controller.bios.current)
@@ -81,7 +93,7 @@ class Machine:
     def view(self) -> parts.View:
         """What the hardware looks like now."""
         self.settle()
-        return parts.View(self.faults, self.boots, dict(self._in_effect), self.now)
+        return parts.View(self.faults, self.boots, dict(self._in_effect), self.now, self._populated)
 
     @property
     def os_is_up(self) -> bool:
@@ -169,7 +181,9 @@ class Machine:
         if self._has("boot.loop") and stage.progress == post.RESOURCES:
             self._timeline.after(post.LOOP, self._loop, tag="post")
             return
-        self._timeline.after(stage.length(len(parts.GPUS)), lambda: self._leave(index, stage), tag="post")
+        self._timeline.after(
+            stage.length(len(parts.present(self.faults, self._populated))), lambda: self._leave(index, stage), tag="post"
+        )
 
     def _leave(self, index: int, stage: Stage) -> None:
         if stage.progress == post.RESOURCES and self._controller.bios.current["MmioAbove4Gb"] == "Disabled":
@@ -187,7 +201,7 @@ class Machine:
     def _finish_post(self) -> None:
         self._controller.inventory_at = self.now
         if "benign.pr7-events" in self.faults:
-            for gpu in parts.GPUS:
+            for gpu in parts.present(self.faults, self._populated):
                 self._controller.log.add("PR7", gpu.slot, category="Configuration")
         job = self._controller.jobs.open(BIOS)
         if job is not None and job.state == "Scheduled" and job.message_id != "PR30":

@@ -179,9 +179,9 @@ def _wrong(view: View, source: Card, target: Card) -> dict[str, Any] | None:
         return {"class": "dropped", "way": "write", "first": 0, "last": _SIZE - 4, "size": _SIZE, "disabled_bad": 0}
     if "p2p.integrity.misrouted" in view.faults and (source.slot, target.slot) == MISROUTED[:2]:
         lost = 2 << 20
-        of = source.index + 6  # the pattern of MISROUTED[2], six places further in the same chassis
+        third = next((card.index for card in cards(view) if card.slot == MISROUTED[2]), None)
         places = {"first": 4 * lost, "last": 5 * lost - 4, "size": lost}
-        return {"class": "misrouted", "way": "write", **places, "disabled_bad": 0, "of": of}
+        return {"class": "misrouted", "way": "write", **places, "disabled_bad": 0} | ({} if third is None else {"of": third})
     return None
 
 
@@ -198,7 +198,7 @@ def _wedge(now: float, source: Card, target: Card) -> Iterator[tuple[float, str]
 
 
 def _link(view: View, card: Card, seconds: float) -> dict[str, Any]:
-    setup = Setup(view.faults)
+    setup = Setup(view.faults, populated=view.populated)
     slow = ("p2p.link-under-load" in view.faults and card.slot == SLOW_LINK) or setup.hits("pcie.target-speed", card.slot)
     # the same eighty a minute that the nvml worker sees, see nvml.py
     replays = round(seconds * 80 / 60) if "gpu.replay-rate" in view.faults and card.slot == "jbogB/slot01" else 0

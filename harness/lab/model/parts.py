@@ -67,6 +67,17 @@ CHASSIS = (
     Chassis("jbogB", "pci0000:d7", 0xD7, "PCIe Slot 3", 1, 21),
 )
 GPUS = tuple(ModelGpu(10 * index + port, chassis, port) for index, chassis in enumerate(CHASSIS) for port in range(1, 11))
+SLOTS = frozenset(gpu.slot for gpu in GPUS)
+
+STRANGER = ModelGpu(21, CHASSIS[0], 11)
+"""A GPU in an eleventh port, which no platform names: the fault ``gpu.unexpected``."""
+
+
+def present(faults: frozenset[str], populated: frozenset[str]) -> tuple[ModelGpu, ...]:
+    """The GPUs that are plugged in, in the order of their buses."""
+    stranger = (STRANGER,) if "gpu.unexpected" in faults else ()
+    plugged = (*(gpu for gpu in GPUS if gpu.slot in populated), *stranger)
+    return tuple(sorted(plugged, key=lambda gpu: (gpu.chassis.root_bus, gpu.port)))
 
 
 def boot_id(boot: int) -> str:
@@ -79,10 +90,16 @@ class View:
     """What the hardware of the model looks like at one moment.
 
     ``faults`` are the ids switched on, ``boot`` counts the boots so far, ``bios`` holds the attributes in effect since
-    the last boot, ``now`` is the clock's time in seconds.
+    the last boot, ``now`` is the clock's time in seconds. ``populated`` are the slots of the platform with a GPU in them.
     """
 
     faults: frozenset[str]
     boot: int
     bios: dict[str, str | int]
     now: float
+    populated: frozenset[str] = SLOTS
+
+    @property
+    def gpus(self) -> tuple[ModelGpu, ...]:
+        """The GPUs that are plugged in, in the order of their buses."""
+        return present(self.faults, self.populated)

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from harness.agent.pci import read
 from harness.errors import UsageMistake
 from harness.lab.model.driver import bound_driver, kernel_lines
-from harness.lab.model.parts import CHASSIS, GPUS, View, boot_id
+from harness.lab.model.parts import CHASSIS, View, boot_id
 from harness.lab.model.pcie_enumeration import Enumerated, Placed, enumerate_stack
 from harness.lab.model.pcie_log import invalid_bars, pcie_lines
 from harness.lab.model.pcie_setup import Setup
@@ -71,8 +71,10 @@ def _setup(view: View) -> Setup:
     disabled = frozenset(
         chassis.hba for chassis in CHASSIS if view.bios.get(chassis.hba.removeprefix("PCIe ").replace(" ", "")) == "Disabled"
     )
-    faults = frozenset(fault for fault in view.faults if fault.startswith(("pcie.", "benign.", "gpu.driver-bound")))
-    return Setup(faults, view.bios.get("MmioAbove4Gb") != "Disabled", disabled)
+    faults = frozenset(
+        fault for fault in view.faults if fault.startswith(("pcie.", "benign.", "gpu.driver-bound", "gpu.unexpected"))
+    )
+    return Setup(faults, view.bios.get("MmioAbove4Gb") != "Disabled", disabled, view.populated)
 
 
 @lru_cache(maxsize=8)
@@ -112,7 +114,7 @@ def _tree_lines(setup: Setup) -> tuple[tuple[float, str], ...]:
 
 @lru_cache(maxsize=8)
 def _usable(setup: Setup) -> Mapping[str, str]:
-    places = {gpu.path: gpu.slot for gpu in GPUS}
+    places = {gpu.path: gpu.slot for gpu in setup.gpus}
     return {
         places[function.path]: function.address
         for function in _gpus(_enumerated(setup))

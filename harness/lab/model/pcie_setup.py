@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.lab.model.parts import SLOTS, ModelGpu, present
+
 VICTIMS: Mapping[str, tuple[str, ...]] = {
     "pcie.uplink": ("jbogB",),
     "pcie.uplink.cable": ("jbogA",),
@@ -30,11 +32,17 @@ VICTIMS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Setup:
-    """What of the machine's state the PCIe tree depends on: faults, MmioAbove4Gb, and the Dell slots switched off."""
+    """What of the machine's state the PCIe tree depends on: faults, MmioAbove4Gb, Dell slots switched off, slots with a GPU."""
 
     faults: frozenset[str] = frozenset()
     above_4g: bool = True
     disabled: frozenset[str] = frozenset()
+    populated: frozenset[str] = SLOTS
+
+    @property
+    def gpus(self) -> tuple[ModelGpu, ...]:
+        """The GPUs that are plugged in."""
+        return present(self.faults, self.populated)
 
     def hits(self, fault: str, place: str) -> bool:
         """True where ``fault`` is on and hits the slot or chassis ``place``."""

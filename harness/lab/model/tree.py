@@ -113,7 +113,7 @@ def _chassis_branch(chassis: Chassis, setup: Setup) -> Hardware:
             payload_most=1024,
             serial=_switch_serial(chassis, "aa"),
             driver="pcieport",
-            children=tuple(_gpu_port(gpu, setup) for gpu in GPUS if gpu.chassis == chassis),
+            children=tuple(_gpu_port(gpu, setup) for gpu in _ports(setup) if gpu.chassis == chassis),
         ),
     )
     if setup.hits("pcie.uplink", chassis.name):
@@ -146,15 +146,20 @@ def _chassis_branch(chassis: Chassis, setup: Setup) -> Hardware:
     return root_port(0x00, ROOT_PORT, hba, slot=int(chassis.hba.rsplit(" ", 1)[1]))
 
 
+def _ports(setup: Setup) -> tuple[ModelGpu, ...]:
+    """The ports of the chassis, each by the GPU that belongs there: all that a platform names, and those with a GPU besides."""
+    return (*GPUS, *(gpu for gpu in setup.gpus if gpu not in GPUS))
+
+
 def _switch_serial(chassis: Chassis, last: str) -> str:
     """All ports of a PLX switch have the same serial number; sixteen hex digits."""
     return f"000edf10b5{chassis.root_bus:04x}{last}"
 
 
 def _gpu_port(gpu: ModelGpu, setup: Setup) -> Hardware:
-    """A hot-plug capable downstream port of the chassis with its GPU."""
+    """A hot-plug capable downstream port of the chassis, with its GPU where there is one."""
     link = _gpu_link(gpu, setup)
-    absent = setup.hits("pcie.chain-link", gpu.slot) or setup.hits("pcie.enumerated", gpu.slot)
+    absent = gpu not in setup.gpus or setup.hits("pcie.chain-link", gpu.slot) or setup.hits("pcie.enumerated", gpu.slot)
     return Hardware(
         gpu.port,
         CHASSIS_SWITCH,
@@ -173,6 +178,8 @@ def _gpu_port(gpu: ModelGpu, setup: Setup) -> Hardware:
 
 
 def _gpu_link(gpu: ModelGpu, setup: Setup) -> Link:
+    if gpu not in setup.gpus:
+        return EMPTY
     if setup.hits("pcie.chain-link", gpu.slot):
         return DOWN
     link = IDLE

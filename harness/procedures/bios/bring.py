@@ -8,6 +8,7 @@ from harness.consent import Consent
 from harness.devices.bios_registry import Registry
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
+from harness.errors import Blame
 from harness.platform import Platform
 from harness.procedures.bios.apply import apply
 from harness.procedures.bios.plan import differing, make_plan
@@ -53,6 +54,9 @@ def bring_bios(
         return replace(story, stop=against[0])
     if consent.apply and plan.can_be_written:
         return apply(idrac, story, platform.boot, handover, expected_tag)
+    if plan.mistakes:
+        text = "\n".join(("the platform file cannot be meant like this, so nothing was changed", *map(str, plan.mistakes)))
+        return replace(story, stop=Stop(ATTRIBUTES, text, Blame.BENCH))
     return story if plan.is_empty else replace(story, stop=Stop(ATTRIBUTES, _why_not(story)))
 
 

@@ -3,13 +3,15 @@
 wanted limit ─┬─ holds ───────────────────────────── nothing to do
               └─ differs ─┬─ can be written ─┬────── Change
                           │                  └────── Change in a danger class: refused until named
-                          └─ cannot ──────────────── Gap
+                          └─ cannot ─┬────────────── Gap
+                                     └────────────── Gap by mistake: this BIOS knows no such name or value, whatever its state
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from harness.devices.bios_registry import Attribute, Registry
 from harness.limits import Limit, Outcome, Value
@@ -32,15 +34,22 @@ class Change:
 
 @dataclass(frozen=True)
 class Gap:
-    """One attribute that differs and cannot be written, and why."""
+    """One attribute that differs and cannot be written, and why.
+
+    ``is_mistake``: the platform file asks for a name or a value that this BIOS does not know, so the file is wrong.
+    """
 
     attribute: str
     current: Value | None
     limit: Limit
     reason: str
+    is_mistake: bool = False
 
     def __str__(self) -> str:
-        return f"{self.attribute} is {self.current}, wanted {self.limit}: {self.reason}"
+        now = "which this BIOS does not show" if self.current is None else f"which is {self.current}"
+        if self.is_mistake:
+            return f"[bios.attributes] of the platform asks for {self.attribute} = {self.limit}: {self.reason}"
+        return f"cannot set {self.attribute}, {now}, to {self.limit}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,11 @@ class Plan:
         return not self.changes and not self.gaps
 
     @property
+    def mistakes(self) -> tuple[Gap, ...]:
+        """The gaps that are mistakes of the platform file."""
+        return tuple(gap for gap in self.gaps if gap.is_mistake)
+
+    @property
     def can_be_written(self) -> bool:
         """True where something is to be written and nothing stands against it."""
         return bool(self.changes) and not self.gaps and not self.refused
@@ -77,12 +91,13 @@ class Plan:
         if self.is_empty:
             yield "the BIOS is as the platform wants it"
             return
-        if self.changes:
-            yield f"would change {', '.join(str(change) for change in self.changes)}"
+        refused = [change for change, _ in self.refused]
+        if free := [change for change in self.changes if change not in refused]:
+            yield f"would change {', '.join(str(change) for change in free)}"
         if self.forced:
             yield "the BIOS itself would change " + ", ".join(f"{name} -> {value}" for name, value in self.forced.items())
         for gap in self.gaps:
-            yield f"cannot change {gap}"
+            yield str(gap)
         for change, danger in self.refused:
             yield f"may not change {change}: {danger.why}; name it with --danger {danger.name}"
 
@@ -107,10 +122,11 @@ def make_plan(
     after = {**current, **known}
     changes, gaps = [], []
     for name, limit in wrong.items():
-        reason = _reason_against(name, targets[name], current, after, registry)
         target = targets[name]
+        mistake = _mistake(name, target, current, registry)
+        reason = mistake or _reason_against(name, target, current, after, registry)
         if reason or target is None:
-            gaps.append(Gap(name, current.get(name), limit, reason))
+            gaps.append(Gap(name, current.get(name), limit, reason, bool(mistake)))
         else:
             changes.append(Change(name, current.get(name), limit, target))
     refused = [(change, danger) for change in changes for danger in unnamed(change.attribute, change.target, named)]
@@ -124,6 +140,21 @@ def differing(current: Mapping[str, Value | None], wanted: Mapping[str, Limit]) 
     return {name: limit for name, limit in wanted.items() if limit.judge(current.get(name)) not in good}
 
 
+def _mistake(name: str, target: Value | None, current: Mapping[str, Value | None], registry: Registry) -> str:
+    """What this BIOS does not know of what the platform file asks for, in any state; nothing where it knows name and value."""
+    attribute = registry.attributes.get(name)
+    if attribute is None:
+        if name in current or not registry.attributes:
+            return ""
+        near = get_close_matches(name, registry.attributes, n=1)
+        return f"this BIOS has no attribute {name}{f'; did you mean {near[0]!r}?' if near else ''}"
+    if target is None:
+        choices = f" of {', '.join(attribute.choices)}" if attribute.choices else ""
+        return f"this BIOS takes no such value{choices}"
+    objection = attribute.objection(target)
+    return f"it {objection}" if objection else ""
+
+
 def _reason_against(
     name: str, target: Value | None, before: Mapping[str, Value | None], after: Mapping[str, Value | None], registry: Registry
 ) -> str:
@@ -131,10 +162,6 @@ def _reason_against(
     attribute = registry.attributes.get(name)
     if name not in before or attribute is None:
         return "this BIOS has no such attribute, or does not show it"
-    if target is None:
-        return "the limit names no single value that this BIOS takes; set it by hand"
-    if objection := attribute.objection(target):
-        return f"it {objection}"
     if registry.is_read_only(name, before, after):
         return "it is read-only as things stand (another attribute decides, or lockdown)"
     if attribute.type == "Enumeration" and target not in registry.choices(name, after):
@@ -143,13 +170,18 @@ def _reason_against(
 
 
 def _target(limit: Limit, attribute: Attribute | None) -> Value | None:
-    """The value to write: the first that satisfies the limit and that the BIOS takes, the nearest bound of a range."""
+    """The value to write: the first that satisfies the limit and that the BIOS takes, the nearest bound of a range.
+
+    None: the BIOS takes none of them.
+    """
     candidates: tuple[Value, ...]
     match limit.kind:
         case "matches":
             candidates = tuple(word for word in (attribute.choices if attribute else ()) if limit.judge(word) is not Outcome.FAIL)
         case _:
-            candidates = tuple(_whole(bound) for bound in limit.bounds)
+            ends = () if attribute is None else (attribute.low, attribute.high)
+            beside = tuple(end for end in ends if end is not None and limit.judge(end) is not Outcome.FAIL)
+            candidates = (*(_whole(bound) for bound in limit.bounds), *beside)
     if attribute is None or limit.kind == "exactly":
         return candidates[0] if candidates else None
     return next((candidate for candidate in candidates if not attribute.objection(candidate)), None)

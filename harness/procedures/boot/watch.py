@@ -24,6 +24,7 @@ from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH
 from harness.procedures.endurance import Endurance
 from harness.procedures.power import ResetSent
 from harness.procedures.stop import Stop
+from harness.units import duration
 
 STARTING = 300.0
 """Seconds from the reset until something shows that the host restarts."""
@@ -73,7 +74,7 @@ class Watch:
             self._read_log()
         except Timeout as timeout:
             check = PROGRESS if self.through_at is None else REACH
-            return Stop(check, f"no end within {timeout.seconds / 60:.0f} min: {self._where()}", self._blame(check))
+            return Stop(check, f"no end within {duration(timeout.seconds)}: {self._where()}", self._blame(check))
         except TapeError:
             raise
         except BringupError as error:
@@ -118,8 +119,8 @@ class Watch:
     def _not_begun(self, last: Sight) -> Stop | None:
         if self.began_at is not None or self.idrac.clock.now() - self.reset.at < STARTING:
             return None
-        minutes = f"{STARTING / 60:.0f} min"
-        return Stop(NEW_BOOT, f"{self.reset.kind} was accepted, and in {minutes} nothing restarted: {last}, no entry in the log")
+        waited = duration(STARTING)
+        return Stop(NEW_BOOT, f"{self.reset.kind} was accepted, and in {waited} nothing restarted: {last}, no entry in the log")
 
     def _halted(self, last: Sight) -> Stop | None:
         if not last.is_halted and not last.is_attended:
@@ -139,13 +140,13 @@ class Watch:
 
     def _stuck(self, last: Sight) -> Stop | None:
         """No change for too long: POST itself, or a host that is through it and does not answer."""
-        minutes = (self.idrac.clock.now() - last.at) / 60
-        if self.endurance.is_lost or minutes * 60 < self.limits.no_progress:
+        waited = self.idrac.clock.now() - last.at
+        if self.endurance.is_lost or waited < self.limits.no_progress:
             return None
         if self.through_at is None:
-            return Stop(PROGRESS, f"no progress in POST for {minutes:.0f} min: {last}")
+            return Stop(PROGRESS, f"no progress in POST for {duration(waited)}: {last}")
         what = "the host did not answer" if self.host is not None else "no operating system came up"
-        return Stop(REACH, f"{what} for {minutes:.0f} min: {last}{self._error()}", self._blame(REACH))
+        return Stop(REACH, f"{what} for {duration(waited)}: {last}{self._error()}", self._blame(REACH))
 
     def _notice(self, now: Sight) -> None:
         """The moments that matter: begun, through POST, host reached."""
@@ -205,7 +206,7 @@ class Watch:
         last = self.sights[-1] if self.sights else None
         if last is None:
             return "the BMC never said where the host is"
-        return f"{last} for {(self.idrac.clock.now() - last.at) / 60:.0f} min{self._error()}"
+        return f"{last} for {duration(self.idrac.clock.now() - last.at)}{self._error()}"
 
     def _error(self) -> str:
         return f"; host: {self.host_error}" if self.host_error else ""

@@ -12,7 +12,7 @@ from harness.devices.pcie import Snapshot, read_snapshot
 from harness.devices.resnet50 import Report as TrainingReport
 from harness.devices.resnet50 import run_resnet50
 from harness.lab.model import pcie_host
-from harness.lab.model.parts import View
+from harness.lab.model.parts import SLOTS, View
 from harness.lab.model.workers import answer
 from harness.locator import find_platform
 from harness.platform import Platform
@@ -89,7 +89,8 @@ def lqd8360():
 def box(lqd8360):
     """Build the modelled machine with faults."""
 
-    def build(*faults: str, bios=None) -> Box:
-        return Box(View(frozenset(faults), 1, {"MmioAbove4Gb": "Enabled"} | (bios or {}), 0.0), lqd8360, VirtualClock())
+    def build(*faults: str, bios=None, populated=SLOTS) -> Box:
+        view = View(frozenset(faults), 1, {"MmioAbove4Gb": "Enabled"} | (bios or {}), 0.0, populated)
+        return Box(view, lqd8360, VirtualClock())
 
     return build

@@ -1,9 +1,13 @@
 """Each fault on the modelled workers is caught by the judging functions, which name the right part; nothing else is odd."""
 
+import re
+
 import pytest
 
 from harness.errors import Blame
 from harness.lab.faults.gpu import FAULTS
+from harness.lab.model.parts import SLOTS
+from harness.lab.model.victims import unpopulated, victims
 from harness.limits import Outcome
 from harness.procedures import gpu as judge
 from harness.procedures import p2p as copies
@@ -35,6 +39,7 @@ def judged(machine):
         return found
     report, trained = machine.p2p(), machine.training()
     places, ranks = machine.places(report), machine.places(trained)
+    found["gpu.unexpected", ""] = judge.judge_unexpected(inventory, snapshot, platform, platform.slots)
     found["p2p.preflight", ""] = copies.judge_budget(report, places, platform.p2p.peers)
     for uplink in platform.uplinks:
         found["p2p.contention", uplink.name] = copies.judge_contention(report, places, uplink.name, platform.p2p.contention_ratio)
@@ -60,6 +65,7 @@ def judged(machine):
 
 CULPRITS = {
     "gpu.nvml-count": ("jbogB/slot07", "RmInitAdapter failed!"),
+    "gpu.unexpected": ("", "(serial 9990000000021) at pci0000:3a/00.0/00.0/00.0/00.0/0b.0/00.0, no slot of the platform"),
     "gpu.memory": ("jbogB/slot09", "19 of 20 GPUs with ECC on have 45556 MiB"),
     "gpu.ecc": ("jbogA/slot06", "1 uncorrected"),
     "gpu.replay-rate": ("jbogB/slot01", "40 after 30 s"),
@@ -84,7 +90,7 @@ CULPRITS = {
 
 def test_the_healthy_machine_passes_everything_and_misses_nothing(box):
     found = judged(box())
-    assert len(found) == 20 * 12 + 2 + 6
+    assert len(found) == 20 * 12 + 2 + 7
     assert [key for key, finding in found.items() if failing(finding) or finding.explanation or finding.unmeasured] == []
     outcomes = {taken.outcome for finding in found.values() for taken in finding.measurements}
     assert outcomes == {Outcome.PASS, Outcome.RECORDED}
@@ -130,6 +136,47 @@ def test_benign_faults_do_show(box):
     assert box("benign.old-replays").gpus()["jbogA/slot05"].replays.first == 150
     assert box("benign.nvml-not-supported").gpus()["jbogA/slot01"].why_unread("power") == "Not Supported"
     assert sum(pair.link == "nvlink" and pair.enabled > 15.75 for pair in box("benign.nvlink-pair").p2p().pairs) == 2
+
+
+POPULATED = frozenset({"jbogA/slot01", "jbogA/slot03", "jbogB/slot02"})
+
+
+def test_a_machine_with_some_gpus_has_exactly_those_everywhere(box):
+    machine = box(populated=POPULATED)
+    assert {slot.name for slot in machine.platform.slots if machine.snapshot.at(slot.path) is not None} == POPULATED
+    assert set(machine.gpus()) == POPULATED
+    assert machine.inventory.count == 3
+    report, trained = machine.p2p(), machine.training()
+    assert {place.slot for place in machine.places(report).values()} == POPULATED
+    assert {place.slot for place in machine.places(trained).values()} == POPULATED
+    platform = machine.platform
+    floor = training.judge_floor(trained, machine.places(trained), platform.resnet50.floors, len(machine.gpus()))
+    assert {taken.outcome for taken in floor.measurements} <= {Outcome.PASS, Outcome.RECORDED}
+    assert not floor.explanation
+
+
+def test_an_empty_slot_is_an_empty_port(box):
+    machine = box(populated=POPULATED)
+    port = machine.snapshot.by_path[machine.platform.slot("jbogA/slot02").path.rsplit("/", 1)[0]]
+    assert not port.config.express.slot.presence
+
+
+def test_a_gpu_in_a_slot_that_the_bench_calls_empty_is_named(box):
+    machine = box(populated=POPULATED)
+    expected = machine.platform.populated(("jbogA/slot01", "jbogB/slot02"))
+    finding = judge.judge_unexpected(machine.inventory, machine.snapshot, machine.platform, expected)
+    assert failing(finding)
+    assert "in jbogA/slot03, which the bench calls empty" in finding.explanation
+
+
+@pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if fault.caught_by and fault.id in CULPRITS], ids=lambda fault: fault.id
+)
+def test_a_fault_that_names_slots_needs_them(fault):
+    needed = victims(fault.id)
+    assert set(re.findall(r"jbog[AB]/slot\d\d", fault.does)) <= set(needed)
+    assert set(unpopulated(fault.id, frozenset())) == set(needed)
+    assert unpopulated(fault.id, SLOTS) == ()
 
 
 def test_every_fault_but_those_of_the_driver_has_a_culprit():

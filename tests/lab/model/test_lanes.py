@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.clock import Deadline, VirtualClock
-from harness.errors import AuthRefused, BenchError, Timeout, Unreachable, Untrusted
+from harness.errors import AuthRefused, BenchError, Timeout, Unreachable, Untrusted, UsageMistake
 from harness.lab.idrac import names
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.model import parts
@@ -156,11 +156,34 @@ def test_the_host_answers_what_the_harness_asks(clock: VirtualClock) -> None:
     assert json.loads(lines[-1]) == {"kind": "end", "lines": len(lines) - 1}
 
 
-def test_a_command_that_is_not_there_ends_with_127(clock: VirtualClock) -> None:
+@pytest.mark.parametrize("argv", [("make", "coffee"), ("cat", "/etc/os-release")])
+def test_a_command_that_is_not_modelled_is_the_benchs_and_says_so(clock: VirtualClock, argv: tuple[str, ...]) -> None:
     lanes = open_model(clock)
     assert lanes.host is not None
-    answer = lanes.host.ask(CommandQuestion.observe("make", "coffee"))
-    assert (answer.status, answer.stdout, "not found" in answer.stderr) == (127, "", True)
+    with pytest.raises(BenchError, match=f"does not know the command `{' '.join(argv)}`: it is not modelled"):
+        lanes.host.ask(CommandQuestion.observe(*argv))
+
+
+def test_a_machine_that_was_brought_up_before_has_its_gpus_at_once(clock: VirtualClock) -> None:
+    def drivable(lanes: Lanes) -> int:
+        return run(lanes, name="agent nvml", timeout=600).count('"kind":"gpu"')
+
+    assert drivable(open_model(clock)) == 0
+    assert drivable(open_model(clock, delivered=False)) == 20
+
+
+def test_only_the_populated_slots_have_gpus_and_fabric_parts(clock: VirtualClock) -> None:
+    slots = frozenset({"jbogA/slot01", "jbogB/slot10"})
+    lanes = open_model(clock, populated=slots, delivered=False)
+    assert run(lanes, name="agent nvml", timeout=600).count('"kind":"gpu"') == 2
+    assert lanes.fabric is not None
+    told = lanes.fabric.ask(HttpQuestion.observe("GET", "/liqid/api/v2/device/info/gpu")).body
+    assert {entry["slot"] for entry in told["response"]["data"]} == slots
+
+
+def test_a_slot_that_the_model_lacks_is_one_line(clock: VirtualClock) -> None:
+    with pytest.raises(UsageMistake, match="no slot 'jbogC/slot01'"):
+        open_model(clock, populated=frozenset({"jbogC/slot01"}))
 
 
 def test_lines_come_at_their_times_and_time_passes_with_them(clock: VirtualClock) -> None:

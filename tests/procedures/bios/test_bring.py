@@ -116,7 +116,27 @@ def test_an_attribute_that_the_bios_does_not_show_writes_nothing(lab):
     story = bring(machine)
     assert machine.lane.acts == []
     assert story.stopped_by == ATTRIBUTES
-    assert "cannot change PcieBusCustomization" in story.stopped
+    assert "cannot set PcieBusCustomization, which this BIOS does not show, to PcieBusCustomOpt3: " in story.stopped
+    assert story.stop.blame is Blame.PRODUCT
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ({"MmioAbove4GB": exactly("Enabled")}, "did you mean 'MmioAbove4Gb'?"),
+        ({"OsWatchdogTimer": exactly("Off")}, "OsWatchdogTimer = Off: it takes one of Enabled, Disabled, not 'Off'"),
+    ],
+)
+@pytest.mark.parametrize("is_consented", [True, False])
+def test_a_mistake_of_the_platform_file_is_the_benchs_and_writes_nothing(lab, wanted, says, is_consented):
+    machine = wanting(lab(), **wanted)
+    story = bring(machine, Consent(apply=is_consented))
+    assert machine.lane.acts == []
+    assert (story.stopped_by, story.stop.blame) == (ATTRIBUTES, Blame.BENCH)
+    assert says in story.stopped
+    assert "--apply" not in story.stopped
+    with pytest.raises(BenchError):
+        story.reached(ATTRIBUTES)
 
 
 # ── only this machine, and only when it is free ───────────────────────────────────────────────────────────────────

@@ -80,14 +80,9 @@ def test_the_value_to_write_satisfies_the_limit(name, limit, target):
 @pytest.mark.parametrize(
     ("name", "limit", "reason"),
     [
-        ("Nowhere", exactly("Enabled"), "no such attribute"),
         ("Hidden", exactly("Enabled"), "does not show it"),
-        ("MmioAbove4Gb", exactly("enabled"), "takes one of Enabled, Disabled"),
-        ("Delay", exactly("60"), "takes a whole number"),
-        ("Delay", at_least(500), "set it by hand"),
         ("Locked", exactly("Disabled"), "read-only"),
         ("PcieAspmL1", exactly("Enabled"), "read-only"),
-        ("SetupPassword", exactly("secret"), "is a password"),
     ],
 )
 def test_what_cannot_be_written_is_a_gap_and_stops_the_rest(name, limit, reason):
@@ -95,7 +90,50 @@ def test_what_cannot_be_written_is_a_gap_and_stops_the_rest(name, limit, reason)
     (gap,) = found.gaps
     assert reason in gap.reason
     assert not found.can_be_written
-    assert f"cannot change {name}" in str(found)
+    assert not found.mistakes
+    assert f"cannot set {name}, which " in str(found)
+    assert "None" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "reason"),
+    [
+        ("MmioAbove4GB", exactly("Enabled"), "this BIOS has no attribute MmioAbove4GB; did you mean 'MmioAbove4Gb'?"),
+        ("Nowhere", exactly("Enabled"), "this BIOS has no attribute Nowhere"),
+        ("MmioAbove4Gb", exactly("Off"), "it takes one of Enabled, Disabled, not 'Off'"),
+        ("AcPwrRcvry", one_of("Never", "Always"), "this BIOS takes no such value of Last, On, Off"),
+        ("AcPwrRcvry", matches("X.*"), "this BIOS takes no such value of Last, On, Off"),
+        ("Delay", exactly("60"), "it takes a whole number, not '60'"),
+        ("Delay", exactly(20), "it takes 60 to 240, not 20"),
+        ("Delay", at_least(500), "this BIOS takes no such value"),
+        ("SetupPassword", exactly("x"), "it is a password"),
+    ],
+)
+def test_what_this_bios_does_not_know_is_a_mistake_of_the_platform_file(name, limit, reason):
+    found = plan({name: limit, "BootMode": exactly("Bios")}, NAMES)
+    (mistake,) = found.mistakes
+    assert mistake.reason == reason
+    assert not found.can_be_written
+    assert "None" not in str(found)
+
+
+def test_an_unreadable_registry_accuses_nobody():
+    found = make_plan(CURRENT, {"Nowhere": exactly("x")}, Registry())
+    assert found.gaps
+    assert not found.mistakes
+
+
+def test_a_range_that_the_bios_meets_within_its_own_bounds_is_written():
+    assert plan({"Delay": between(200, 999)}).values == {"Delay": 200}
+    assert plan({"Delay": between(61, 999)}).values == {"Delay": 61}
+
+
+def test_what_may_not_be_changed_is_not_listed_as_what_would_be():
+    found = plan({"BootMode": exactly("Bios"), "MmioAbove4Gb": exactly("Enabled")})
+    would, may_not = str(found).splitlines()
+    assert would == "would change MmioAbove4Gb Disabled -> Enabled"
+    assert may_not.startswith("may not change BootMode Uefi -> Bios: ")
+    assert str(plan({"BootMode": exactly("Bios")})).startswith("may not change BootMode")
 
 
 def test_read_only_is_judged_after_the_whole_request():
