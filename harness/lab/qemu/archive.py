@@ -47,7 +47,7 @@ class Entry:
 
 
 def pack(entries: Iterable[Entry]) -> bytes:
-    """The gzipped archive of ``entries`` in order of their paths, with every folder that they need. A later entry of one path wins."""
+    """The gzipped archive of ``entries`` in order of their paths, with every folder they need; of one path the last entry wins."""
     wanted = {entry.path: entry for entry in entries}
     for path in list(wanted):
         parts = path.split("/")

@@ -1,7 +1,7 @@
 """A virtual machine with everything that a client of a real one needs: Redfish over TLS, and a console.
 
-    open_qemu ─▶ Endpoints     BMC URL, pin and login · console URL · service tag
-        the end of the block leaves nothing: no process, no socket, no file
+open_qemu ─▶ Endpoints     BMC URL, pin and login · console URL · service tag
+    the end of the block leaves nothing: no process, no socket, no file
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ FAULTS: tuple[Fault, ...] = (
         "The processor has 38 address bits whatever the BIOS says: the 64-bit window holds two of the twenty BARs.",
         "pcie.bars",
         _SOURCE,
-        consequences=("pcie.aperture",),
     ),
     Fault(ABSENT, "The endpoint of slot08 is not plugged in.", "pcie.chain-link", _SOURCE),
     Fault(KERNEL, "The kernel's compressed part is damaged: it is started and not a word comes of it.", "boot.host-reach", _SOURCE),

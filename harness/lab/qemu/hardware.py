@@ -4,8 +4,8 @@
                                                    ├ 01.0 xio3130-downstream ─ 00.0 nvme     slot02
                                                    └ ...
 
-Each endpoint is an NVMe controller with a 16 GiB persistent-memory region behind BAR 4: the one device of QEMU that is a PCIe endpoint,
-has a large 64-bit prefetchable BAR and no I/O BAR. The memory is a sparse file that nothing writes to.
+Each endpoint is an NVMe controller with a 16 GiB persistent-memory region behind BAR 4: the one device of QEMU that is a PCIe
+endpoint, has a large 64-bit prefetchable BAR and no I/O BAR. The memory is a sparse file that nothing writes to.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ABSENT = 8
 """The number of the slot that the fault of an absent endpoint leaves empty."""
 
 _WIDE, _NARROW, _NONE = 44, 38, 36
-"""Physical address bits. OVMF (2022.11) makes its 64-bit window an eighth of what they reach: 2 TiB, 32 GiB, 32 GiB of which 64 GiB is
-all there is. With 38 or fewer it places two BARs of 16 GiB and turns the other eighteen functions off."""
+"""Physical address bits. OVMF 2022.11 sizes its 64-bit window by them: with 44 all twenty BARs of 16 GiB have a place, with 38 and
+with 36 the window has 32 GiB, so that it places two and leaves the other eighteen to a kernel that finds no space either."""
 
 MEMORY_MIB = 1024
 _COMMAND_LINE = "console=ttyS0,115200"
@@ -57,8 +57,8 @@ def address_bits(bios: Mapping[str, object], switched_on: frozenset[str]) -> int
 def command(board: Board, bits: int, switched_on: frozenset[str], serial: int, monitor: int, *, boots: bool) -> list[str]:
     """QEMU's command line; ``serial`` and ``monitor`` are file descriptors of sockets, ``boots`` False leaves the firmware alone.
 
-    Without pdpe1gb OVMF spends minutes on page tables. KVM is used where /dev/kvm can be opened by nobody's leave but the
-    user's own; software emulation does it in about thirteen seconds on two cores.
+    Software emulation always, so that every host sees the same machine: about thirteen seconds to a login on two cores. Without
+    pdpe1gb OVMF spends minutes on page tables.
     """
     tools, folder = board.tools, board.folder
     line = [tools.qemu, "-name", "bringup-lab", "-machine", "q35", "-accel", "tcg,thread=multi"]

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -172,14 +173,12 @@ def _entries(root: Path, release: str) -> Iterator[Entry]:
 
 def _copied(file: Path, path: str) -> Iterator[Entry]:
     if file.is_symlink():
-        yield Entry.link(path, os.readlink(file))
+        yield Entry.link(path, str(file.readlink()))
     elif file.is_file():
         yield Entry.file(path, file.read_bytes(), file.stat().st_mode & 0o777)
 
 
 def _applets(busybox: Path) -> tuple[str, ...]:
     """The names that busybox goes by. It is asked itself: the list differs from build to build."""
-    from subprocess import run
-
-    listed = run([busybox, "--list"], capture_output=True, text=True, check=True, timeout=30).stdout.split()
+    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True, timeout=30).stdout.split()
     return tuple(name for name in listed if re.fullmatch(r"[\w\[.-]+", name) and name not in ("busybox", "init"))

@@ -8,8 +8,8 @@
 
     with a BIOS job:  start (firmware alone) ─ APPLY ─▶ settings take effect ─▶ start ─ firmware through POST ─▶ Completed
 
-Each start is a new process, so that settings take effect. A thread looks every TICK, because an iDRAC goes on when nobody asks; what
-it and the Redfish application do is one at a time (``turn``).
+Each start is a new process, so that settings take effect. A thread looks every TICK, because an iDRAC goes on when nobody asks;
+what it and the Redfish application do is one at a time (``turn``).
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class QemuMachine:
         self._post = Post()
         self._status = _OFF
         self._job = ""
+        self._reason = ""
         self._restarts_after_shutdown = False
         self._looked_at_buses = 0.0
         self._stop = threading.Event()
@@ -185,9 +186,11 @@ class QemuMachine:
             with suppress(Unreachable):  # it may end at any moment; that is looked at next
                 self._follow(guest)
             has_ended = guest.has_ended()
-            reasons = [event.data.get("reason", "") for event in guest.events() if event.name == "SHUTDOWN"]
+            for event in guest.events():
+                if event.name == "SHUTDOWN":  # QEMU says why, and ends a moment later
+                    self._reason = str(event.data.get("reason", ""))
             if has_ended:
-                self._ended(reasons[-1] if reasons else "", guest)
+                self._ended(self._reason, guest)
 
     def _tick(self) -> None:
         while not self._stop.is_set():
@@ -245,7 +248,7 @@ class QemuMachine:
         self._guest = start_guest(line, (serial, monitor), ours, self._board.folder)
         self._post = Post()
         self._status = self._post.status
-        self.trouble = ""
+        self._reason = self.trouble = ""
 
     def _forget_guest(self) -> None:
         if self._guest is not None:
@@ -254,6 +257,7 @@ class QemuMachine:
 
     def _ended(self, reason: str, guest: Guest) -> None:
         """QEMU is over: the guest switched itself off or restarted, or something killed it."""
+        self._forget_guest()
         wants_restart = reason == "guest-reset" or (reason == "guest-shutdown" and self._restarts_after_shutdown)
         if reason == "guest-shutdown":
             self._controller.log.add("OSE0003")

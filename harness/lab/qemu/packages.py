@@ -51,7 +51,6 @@ def _run(*command: str, folder: Path | None = None) -> str:
         raise BenchError(f"{' '.join(command)}: nothing for {_SECONDS} s; is the network there?") from None
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if line.startswith("E:")] or done.stderr.splitlines() or ["no word"]
-        raise BenchError(
-            f"{' '.join(command)}: {errors[0].removeprefix('E: ')}; run `apt-get update` (as root) if apt's lists are old, or {_ELSEWHERE}"
-        )
+        why = errors[0].removeprefix("E: ")
+        raise BenchError(f"{' '.join(command)}: {why}; run `apt-get update` (as root) if apt's lists are old, or {_ELSEWHERE}")
     return done.stdout

@@ -11,7 +11,7 @@ import hashlib
 import re
 
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
-"""Debian's kernel for virtual machines: serial console, NVMe, AER and native hot-plug are built in. It only depends on the real one."""
+"""Debian's kernel for virtual machines: serial console, NVMe, AER and native hot-plug are built in. A name for the newest one."""
 
 PACKAGES = (
     "busybox-static",

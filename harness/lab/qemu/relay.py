@@ -13,7 +13,7 @@ characters (seen with QEMU 7.2), so the pair is TCP, which joins them.
 
 from __future__ import annotations
 
-import selectors
+import select
 import socket
 import threading
 from contextlib import suppress
@@ -25,6 +25,9 @@ _LOOPBACK = "127.0.0.1"
 _MOST_WAITING = 4 << 20
 """Bytes kept for a client that does not read; beyond that they are lost, as on a line without flow control."""
 
+_MOST_TYPED = 1 << 16
+"""Bytes kept for a machine that does not read; beyond that the client has to wait."""
+
 
 class ConsoleRelay:
     """The console of one machine. ``log`` is where everything that it says is appended."""
@@ -34,11 +37,12 @@ class ConsoleRelay:
         self._wanted_port = port
         self._lock = threading.Lock()
         self._heard: list[tuple[int, bytes]] = []
-        self._guests: list[tuple[int, socket.socket]] = []
+        self._lines: list[tuple[int, socket.socket]] = []
         self._coming: list[tuple[int, socket.socket]] = []
         self._count = 0
         self._client: socket.socket | None = None
-        self._outgoing = bytearray()
+        self._to_client = bytearray()
+        self._to_line = bytearray()
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._is_closing = False
@@ -57,7 +61,7 @@ class ConsoleRelay:
             self._listener = socket.create_server((_LOOPBACK, self._wanted_port))
         except OSError as error:
             raise BenchError(f"the console's port {self._wanted_port}: {error.strerror}") from None
-        self._listener.setblocking(False)
+        self._listener.setblocking(False)  # noqa: FBT003 - its only argument
         self._waker, wake = socket.socketpair()
         self._thread = threading.Thread(target=self._work, args=(self._listener, wake), name="lab-console", daemon=True)
         self._thread.start()
@@ -65,7 +69,7 @@ class ConsoleRelay:
     def attach(self) -> tuple[int, socket.socket]:
         """A new serial line: its number, and the end that is for QEMU. The line before it goes on until QEMU has ended."""
         ours, theirs = _tcp_pair()
-        ours.setblocking(False)
+        ours.setblocking(False)  # noqa: FBT003 - its only argument
         with self._lock:
             self._count += 1
             self._coming.append((self._count, ours))
@@ -98,96 +102,100 @@ class ConsoleRelay:
     # in the thread
 
     def _work(self, listener: socket.socket, wake: socket.socket) -> None:
-        with selectors.DefaultSelector() as selector, self._log.open("ab", buffering=0) as log, listener, wake:
-            selector.register(listener, selectors.EVENT_READ)
-            selector.register(wake, selectors.EVENT_READ)
+        with self._log.open("ab", buffering=0) as log, listener, wake:
             while not self._is_closing:
-                self._welcome(selector)
-                for key, mask in selector.select():
-                    if key.fileobj is listener:
-                        self._answer(selector, listener)
-                    elif key.fileobj is wake:
+                self._welcome()
+                readable, writable, _ = select.select(self._sources(listener, wake), self._sinks(), [])
+                for ready in readable:
+                    if ready is listener:
+                        self._answer(listener)
+                    elif ready is wake:
                         wake.recv(4096)
-                    elif key.fileobj is self._client:
-                        self._serve_client(selector, mask)
-                    else:
-                        self._listen_to(selector, key.fileobj, log.write)
-            for _, guest in self._guests:
-                guest.close()
-            if self._client is not None:
-                self._client.close()
+                    elif ready is self._client:
+                        self._listen_to_client()
+                    elif (data := self._listen_to_line(ready)) and log.write(data):
+                        self._to_client += data if len(self._to_client) < _MOST_WAITING and self._client is not None else b""
+                for ready in writable:
+                    self._send(ready)
+            for _, line in self._lines:
+                line.close()
+            self._drop_client()
 
-    def _welcome(self, selector: selectors.BaseSelector) -> None:
+    def _welcome(self) -> None:
         with self._lock:
             coming, self._coming = self._coming, []
-        for number, guest in coming:
-            self._guests.append((number, guest))
-            selector.register(guest, selectors.EVENT_READ)
+        if coming:
+            self._lines += coming
+            self._to_line.clear()  # typed for a machine that is off
 
-    def _answer(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:
+    def _sources(self, *always: socket.socket) -> list[socket.socket]:
+        """A client that types faster than the machine reads is made to wait."""
+        lines = [line for _, line in self._lines]
+        client = [self._client] if self._client is not None and len(self._to_line) < _MOST_TYPED else []
+        return [*always, *lines, *client]
+
+    def _sinks(self) -> list[socket.socket]:
+        line = [self._lines[-1][1]] if self._lines and self._to_line else []
+        client = [self._client] if self._client is not None and self._to_client else []
+        return [*line, *client]
+
+    def _answer(self, listener: socket.socket) -> None:
         with suppress(OSError):
             client, _ = listener.accept()
             if self._client is not None:
                 client.close()
                 return
-            client.setblocking(False)
+            client.setblocking(False)  # noqa: FBT003 - its only argument
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._client = client
-            self._outgoing.clear()
-            selector.register(client, selectors.EVENT_READ)
 
-    def _serve_client(self, selector: selectors.BaseSelector, mask: int) -> None:
-        client = self._client
-        if client is None:
-            return
-        try:
-            if mask & selectors.EVENT_WRITE:
-                self._flush(selector, client)
-            if mask & selectors.EVENT_READ:
-                typed = client.recv(4096)
-                if not typed:
-                    raise ConnectionResetError
-                self._type(typed)
-        except BlockingIOError:
-            pass
-        except OSError:
-            selector.unregister(client)
-            client.close()
+    def _drop_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
             self._client = None
+        self._to_client.clear()
 
-    def _type(self, typed: bytes) -> None:
-        """Send to the newest line. Without one, or where it does not read, the bytes are lost."""
-        if self._guests:
-            with suppress(OSError):
-                self._guests[-1][1].sendall(typed)
-
-    def _listen_to(self, selector: selectors.BaseSelector, guest: object, log: object) -> None:
-        number, line = next((number, line) for number, line in self._guests if line is guest)
+    def _listen_to_client(self) -> None:
         try:
-            data = line.recv(65536)
+            typed = b"" if self._client is None else self._client.recv(4096)
         except BlockingIOError:
             return
+        except OSError:
+            typed = b""
+        if not typed:
+            self._drop_client()
+        elif self._lines:  # while the machine is off nobody hears it
+            self._to_line += typed
+
+    def _listen_to_line(self, ready: socket.socket) -> bytes:
+        """What a line says; one that has ended is taken away."""
+        number = next(number for number, line in self._lines if line is ready)
+        try:
+            data = ready.recv(65536)
+        except BlockingIOError:
+            return b""
         except OSError:
             data = b""
         if not data:
-            selector.unregister(line)
-            line.close()
-            self._guests.remove((number, line))
-            return
+            ready.close()
+            self._lines.remove((number, ready))
+            return b""
         with self._lock:
             self._heard.append((number, data))
-        assert callable(log)
-        log(data)
-        if self._client is not None and len(self._outgoing) < _MOST_WAITING:
-            self._outgoing += data
-            self._flush(selector, self._client)
+        return data
 
-    def _flush(self, selector: selectors.BaseSelector, client: socket.socket) -> None:
-        with suppress(BlockingIOError, ConnectionError):
-            sent = client.send(self._outgoing) if self._outgoing else 0
-            del self._outgoing[:sent]
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
-        selector.modify(client, wanted)
+    def _send(self, ready: socket.socket) -> None:
+        waiting = self._to_client if ready is self._client else self._to_line
+        if ready.fileno() < 0:
+            return
+        try:
+            sent = ready.send(waiting)
+        except BlockingIOError:
+            return
+        except OSError:
+            waiting.clear()
+            return
+        del waiting[:sent]
 
 
 def _tcp_pair() -> tuple[socket.socket, socket.socket]:

@@ -30,7 +30,9 @@ class Tools:
 def find_tools() -> Tools:
     """QEMU and OVMF of this host. Raises BenchError, with what to install, where one is missing."""
     qemu = shutil.which(QEMU)
-    firmware = next(((Path(code), Path(store)) for code, store in _FIRMWARE if Path(code).is_file() and Path(store).is_file()), None)
+    firmware = next(
+        ((Path(code), Path(store)) for code, store in _FIRMWARE if Path(code).is_file() and Path(store).is_file()), None
+    )
     missing = [name for name, found in ((QEMU, qemu), ("OVMF", firmware)) if found is None]
     if qemu is None or firmware is None:
         raise BenchError(f"the virtual lab needs {' and '.join(missing)}: apt-get install qemu-system-x86 ovmf")
