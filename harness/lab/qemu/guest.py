@@ -72,7 +72,7 @@ def start_guest(line: Sequence[str], ends: Sequence[socket.socket], ours: socket
     errors = folder / "qemu.err"
     try:
         with errors.open("wb") as complaints:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: S603 - a fixed program with arguments made here
                 line,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -46,7 +46,7 @@ def _insist_on_tools() -> None:
 
 def _run(*command: str, folder: Path | None = None) -> str:
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=_SECONDS)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=_SECONDS)  # noqa: S603 - apt and dpkg with names of our own
     except subprocess.TimeoutExpired:
         raise BenchError(f"{' '.join(command)}: nothing for {_SECONDS} s; is the network there?") from None
     if done.returncode != 0:

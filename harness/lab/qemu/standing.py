@@ -65,7 +65,7 @@ def start_standing(faults: Sequence[str]) -> Standing:
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = root / "standing.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - this very program
             [sys.executable, "-m", "harness.lab.qemu.standing", *faults],
             stdin=subprocess.DEVNULL,
             stdout=output,
