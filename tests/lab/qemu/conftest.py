@@ -78,7 +78,7 @@ class Terminal:
         payload = build_payload()
         self.upload(payload, "/tmp/agent.zip")
         self.upload(bootstrap(payload).encode(), "/tmp/start.py")
-        output = self.run(f"python3 -c \"$(cat /tmp/start.py)\" {worker} </tmp/agent.zip")
+        output = self.run(f'python3 -c "$(cat /tmp/start.py)" {worker} </tmp/agent.zip')
         lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         assert lines[-1] == {"kind": "end", "lines": len(lines) - 1}
         return tuple(lines[:-1])

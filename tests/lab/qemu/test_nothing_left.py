@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.qemu, pytest.mark.socket]
 
 OWNER = """
 import sys, pathlib
+from harness.clock import WallClock
 from harness.lab.qemu.endpoints import open_qemu
 clock = WallClock()
 with open_qemu(clock, root=pathlib.Path(sys.argv[1])) as reached:
@@ -49,9 +50,13 @@ def test_after_the_end_there_is_no_process_no_socket_and_no_file(open_bench, tmp
 
 
 def test_after_an_exception_there_is_nothing_either(open_bench, tmp_path):
-    with pytest.raises(ZeroDivisionError), open_bench(root=tmp_path) as bench:
-        bench.reset("On")
-        raise ZeroDivisionError
+    def break_off() -> None:
+        with open_bench(root=tmp_path) as bench:
+            bench.reset("On")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        break_off()
     assert processes_of(tmp_path) == ()
     assert list(tmp_path.iterdir()) == []
 
