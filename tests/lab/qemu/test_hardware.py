@@ -26,7 +26,7 @@ def devices(line, kind):
 
 
 def build(board, *faults, boots=True):
-    return command(board, 44, frozenset(faults), 5, 6, boots=boots)
+    return command(board, 42, frozenset(faults), 5, 6, boots=boots)
 
 
 def test_each_slot_of_the_platform_has_its_port(board):
@@ -47,10 +47,15 @@ def test_an_absent_endpoint_leaves_its_port(board):
 
 @pytest.mark.parametrize(
     ("setting", "faults", "bits"),
-    [("Enabled", [], 44), ("Enabled", [WINDOW], 38), ("Disabled", [], 36), ("Disabled", [WINDOW], 36)],
+    [("Enabled", [], 42), ("Enabled", [WINDOW], 38), ("Disabled", [], 36), ("Disabled", [WINDOW], 36)],
 )
 def test_the_bios_decides_what_can_be_addressed(setting, faults, bits):
     assert address_bits({"MmioAbove4Gb": setting}, frozenset(faults)) == bits
+
+
+def test_only_a_wide_machine_has_a_window_of_half_a_tebibyte(board):
+    assert "name=opt/ovmf/X-PciMmio64Mb,string=524288" in build(board)
+    assert not [word for word in command(board, 38, frozenset(), 5, 6, boots=True) if "X-PciMmio64Mb" in word]
 
 
 def test_firmware_alone_has_nothing_to_boot(board):
