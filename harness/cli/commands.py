@@ -145,15 +145,56 @@ def console(
 
 
 @lab_app.command("faults")
-def lab_faults() -> None:
+def lab_faults(
+    grade: Annotated[str, typer.Option("--grade", metavar="model|qemu", help="Whose faults.")] = "model",
+) -> None:
     """List the faults of the virtual lab: id, what it does, which check must catch it."""
-    from harness.lab.catalogue import catalogue
+    from harness.cli.lab import describe_faults
 
-    faults = catalogue()
-    width = max(len(fault.id) for fault in faults)
-    for fault in faults:
-        caught = "must fail nothing" if fault.caught_by is None else f"caught by {fault.caught_by} ({fault.blame.value})"
-        typer.echo(f"{fault.id:{width}}  {fault.does}  -> {caught}")
+    for line in describe_faults(grade):
+        typer.echo(line)
+
+
+@lab_app.command("build")
+def lab_build(
+    kernel: Annotated[Path | None, typer.Option("--kernel", metavar="FILE", help="Another distribution's kernel.")] = None,
+    initrd: Annotated[Path | None, typer.Option("--initrd", metavar="FILE", help="Its initramfs, with a login on ttyS0.")] = None,
+) -> None:
+    """Make the image that the virtual machine boots, from Debian packages that are not installed."""
+    from harness.cli.lab import build
+
+    for line in build(kernel, initrd):
+        typer.echo(line)
+
+
+@lab_app.command("up")
+def lab_up(
+    fault: Annotated[list[str] | None, typer.Option("--fault", metavar="ID", help="Switch on a fault of the qemu grade.")] = None,
+) -> None:
+    """Keep a virtual machine and its iDRAC for work by hand; it begins switched off."""
+    from harness.cli.lab import up
+
+    for line in up(fault or []):
+        typer.echo(line)
+
+
+@lab_app.command("status")
+def lab_status() -> None:
+    """Say whether the virtual machine is there and how it is reached. Exit status 1 where it is not."""
+    from harness.cli.lab import status
+
+    lines, is_up = status()
+    for line in lines:
+        typer.echo(line)
+    raise typer.Exit(0 if is_up else 1)
+
+
+@lab_app.command("down")
+def lab_down() -> None:
+    """Take the virtual machine away; nothing of it is left."""
+    from harness.cli.lab import down
+
+    typer.echo(down())
 
 
 @tape_app.command("check")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from harness.errors import UsageMistake
 from harness.lab.fault import Fault
 from harness.lab.faults import gpu, machine, pcie
 from harness.lab.model.victims import unpopulated, victims
+from harness.lab.qemu import faults as qemu
 
 __all__ = ["catalogue", "find", "unpopulated", "victims"]
 
@@ -18,10 +19,15 @@ def catalogue() -> tuple[Fault, ...]:
     return (*machine.FAULTS, *pcie.FAULTS, *gpu.FAULTS)
 
 
-def find(ids: Iterable[str]) -> frozenset[str]:
-    """The ids as a set for ``open_model``. Raises UsageMistake for an unknown one, naming the nearest."""
+def qemu_catalogue() -> tuple[Fault, ...]:
+    """The faults of the qemu grade."""
+    return qemu.FAULTS
+
+
+def find(ids: Iterable[str], faults: Sequence[Fault] | None = None) -> frozenset[str]:
+    """The ids as a set for ``open_model``, or of other ``faults``. Raises UsageMistake for an unknown one, naming the nearest."""
     wanted = frozenset(ids)
-    known = [fault.id for fault in catalogue()]
+    known = [fault.id for fault in (catalogue() if faults is None else faults)]
     for fault_id in sorted(wanted):
         if fault_id not in known:
             near = get_close_matches(fault_id, known, n=1, cutoff=0.4)

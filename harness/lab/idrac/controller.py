@@ -29,7 +29,7 @@ JOB_NAME = "Configure: BIOS.Setup.1-1"
 
 @dataclass(frozen=True)
 class Identity:
-    """Who the machine and its controller say they are, and who may log in."""
+    """Who the machine and its controller say they are, who may log in, and what in the lab it is (``model``, ``virtual-lab``)."""
 
     service_tag: str
     model: str
@@ -37,6 +37,7 @@ class Identity:
     firmware: str
     user: str
     password: str
+    simulated: str = "model"
 
 
 @dataclass(frozen=True)

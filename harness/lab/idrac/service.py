@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.lab.idrac import names
-from harness.lab.idrac.controller import Server
+from harness.lab.idrac.controller import Identity, Server
 from harness.lab.idrac.log import stamp
 from harness.lab.idrac.web import Complaint, Reply, Request, Route, collection, link, not_found, ok, refuse
 
@@ -14,7 +14,7 @@ def routes(server: Server) -> tuple[Route, ...]:
     sessions = controller.sessions
 
     def root(_: Request) -> Reply:
-        return ok(_root(controller.identity.service_tag))
+        return ok(_root(controller.identity))
 
     def versions(_: Request) -> Reply:
         return ok({"v1": "/redfish/v1/"})
@@ -90,7 +90,7 @@ def routes(server: Server) -> tuple[Route, ...]:
     )
 
 
-def _root(service_tag: str) -> dict[str, object]:
+def _root(identity: Identity) -> dict[str, object]:
     return {
         "@odata.context": "/redfish/v1/$metadata#ServiceRoot.ServiceRoot",
         "@odata.id": names.ROOT,
@@ -102,8 +102,8 @@ def _root(service_tag: str) -> dict[str, object]:
         "Managers": link(f"{names.ROOT}/Managers"),
         "Name": "Root Service",
         "Oem": {
-            "BringupHarness": {"Simulated": "model"},  # nothing simulated may be taken for hardware, whoever asks
-            "Dell": {"@odata.type": "#DellServiceRoot.v1_0_0.DellServiceRoot", "IsBranded": 0, "ServiceTag": service_tag},
+            "BringupHarness": {"Simulated": identity.simulated},  # nothing simulated may be taken for hardware, whoever asks
+            "Dell": {"@odata.type": "#DellServiceRoot.v1_0_0.DellServiceRoot", "IsBranded": 0, "ServiceTag": identity.service_tag},
         },
         "Product": "Integrated Dell Remote Access Controller",
         "ProtocolFeaturesSupported": {
@@ -116,7 +116,7 @@ def _root(service_tag: str) -> dict[str, object]:
         },
         "RedfishVersion": "1.17.0",
         "Registries": link(f"{names.ROOT}/Registries"),
-        "ServiceIdentification": service_tag,
+        "ServiceIdentification": identity.service_tag,
         "SessionService": link(f"{names.ROOT}/SessionService"),
         "Systems": link(f"{names.ROOT}/Systems"),
         "Tasks": link(f"{names.ROOT}/TaskService"),
