@@ -262,8 +262,6 @@ def unsupported(bench: Bench, where: str) -> tuple[ConfigError, ...]:
 
 
 def _unsupported(bench: Bench) -> Iterator[tuple[str, str]]:
-    if bench.lab is not None and bench.lab.grade != "model":
-        yield "lab.grade", f"{bench.lab.grade!r} cannot be run by this version; use 'model'"
     if bench.fabric is not None:
         yield "fabric", "fabric controllers cannot be asked by this version; leave the table out"
 

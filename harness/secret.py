@@ -69,3 +69,19 @@ class SecretReference:
         if not value:
             raise ConfigError(self.where, f"the secret's {self} is empty", key=self.key)
         return Secret(value)
+
+
+class GivenSecret(SecretReference):
+    """A secret that needs no reference: that of a machine which was made for this run."""
+
+    def __init__(self, value: str) -> None:
+        super().__init__()
+        object.__setattr__(self, "_secret", Secret(value))
+
+    def __str__(self) -> str:
+        return "the virtual machine's own password"
+
+    def read(self, environment: Mapping[str, str] | None = None) -> Secret:  # noqa: ARG002 - there is nothing to look up
+        """The secret itself."""
+        secret: Secret = object.__getattribute__(self, "_secret")
+        return secret

@@ -18,7 +18,7 @@ from harness.plugin.run import Run
 from harness.plugin.settings import Settings, check_stages
 from harness.ports import CommandAsks, Lanes
 from harness.procedures.stages import STAGES, not_run
-from harness.secret import Secret, SecretReference
+from harness.secret import GivenSecret, Secret, SecretReference
 from harness.tape.header import read_info
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
@@ -47,7 +47,8 @@ def prepare(settings: Settings) -> Run:
     if settings.mode == "record":
         _check_target(settings, bench)
     if bench.lab is not None:
-        return _simulated(settings, bench, platform, slots)
+        simulated = _simulated if bench.lab.grade == "model" else _virtual
+        return simulated(settings, bench, platform, slots)
     return _real(settings, bench, bench_file, platform, slots)
 
 
@@ -101,19 +102,23 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
 
 
 def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:
-    """A machine of the lab: nothing real can be harmed, so what was not said about consent is a yes."""
-    assert bench.lab is not None
-    if bench.lab.grade != "model":
-        raise UsageMistake(f"bench {bench.name}: the lab grade {bench.lab.grade!r} cannot be run by this version; use 'model'")
-    from harness.lab.catalogue import find
+    """A modelled machine: nothing real can be harmed, so what was not said about consent is a yes.
+
+    It starts as delivered where the bios stage brings its settings up, else as that stage would leave it.
+    """
+    from harness.lab.catalogue import find, unpopulated
     from harness.lab.model.lanes import open_model
     from harness.lab.model.parts import BMC_PASSWORD
 
     faults = find(settings.faults)
+    populated = frozenset(slot.name for slot in slots)
+    for fault in sorted(faults):
+        if missing := unpopulated(fault, populated):
+            raise UsageMistake(f"--fault {fault} hits {', '.join(missing)}, where bench {bench.name} has no part")
     clock = VirtualClock()
 
     def open_lanes(_: ExitStack) -> Lanes:
-        return open_model(clock, faults)
+        return open_model(clock, faults, populated=populated, delivered=not settings.stages or "bios" in settings.stages)
 
     return _touching(
         settings,
@@ -124,6 +129,37 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
         consent=Consent(settings.apply is not False, settings.danger),
         secrets=(Secret(BMC_PASSWORD),),
         source="model",
+        open_lanes=open_lanes,
+    )
+
+
+def _virtual(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:
+    """A virtual machine in QEMU, reached by the live adapters as a real one is; it exists as long as the run."""
+    from harness.lab.catalogue import find, qemu_catalogue
+    from harness.lab.qemu.endpoints import open_qemu
+    from harness.lab.qemu.machine import BMC_PASSWORD
+    from harness.live.http import RedfishHttp
+    from harness.live.serial import SerialStream
+    from harness.live.shell import ConsoleShell
+
+    faults = find(settings.faults, qemu_catalogue())
+    clock = WallClock()
+
+    def open_lanes(held: ExitStack) -> Lanes:
+        machine = held.enter_context(open_qemu(clock, faults))
+        bmc = RedfishHttp(machine.bmc_url, machine.user, GivenSecret(machine.password), clock, pin=machine.pin)
+        shell = ConsoleShell(SerialStream(machine.console_url, clock), clock, user="root")
+        return Lanes(bmc=bmc, host=shell, console=shell.listener())
+
+    return _touching(
+        settings,
+        bench,
+        platform,
+        slots,
+        clock=clock,
+        consent=Consent(settings.apply is True, settings.danger),
+        secrets=(Secret(BMC_PASSWORD),),
+        source="virtual-lab",
         open_lanes=open_lanes,
     )
 
