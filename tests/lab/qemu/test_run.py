@@ -25,7 +25,7 @@ def run(folder, *arguments):
     return done, [line for line in lines if line["kind"] == "case"]
 
 
-def test_the_virtual_machine_passes_the_stages_it_has(image, tmp_path):
+def test_the_virtual_machine_passes_the_stages_it_has(needs_the_lab, tmp_path):
     done, cases = run(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "simulated machine (virtual lab, QEMU)" in done.stdout.replace("\n", " ")
@@ -35,7 +35,7 @@ def test_the_virtual_machine_passes_the_stages_it_has(image, tmp_path):
 
 
 @pytest.mark.parametrize("fault", [fault for fault in qemu_catalogue() if fault.id in CAUGHT], ids=lambda fault: fault.id)
-def test_a_fault_is_caught_by_its_check_first(image, tmp_path, fault):
+def test_a_fault_is_caught_by_its_check_first(needs_the_lab, tmp_path, fault):
     done, cases = run(tmp_path, "--fault", fault.id)
     assert done.returncode == 1, done.stdout + done.stderr
     failed = [case for case in cases if case["outcome"] in ("failed", "error")]
