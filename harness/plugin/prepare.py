@@ -93,8 +93,8 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
         consent=Consent(info.apply, settings.danger),
         redactor=Redactor(()),
         source=info.source,
-        not_run=not_run(bench, platform)
-        | {stage: "the tape was recorded without it" for stage in STAGES if stage not in info.stages},
+        not_run={stage: "the tape was recorded without it" for stage in STAGES if stage not in info.stages}
+        | not_run(bench, platform),
         open_lanes=lambda _: player.lanes(),
         tape=info,
         player=player,
