@@ -19,6 +19,12 @@ HARMFUL = [fault for fault in FAULTS if not fault.is_benign]
 BENIGN = [fault for fault in FAULTS if fault.is_benign]
 EXITS = {"product": 1, "bench": 3}
 HEALTHY = "healthy"
+SAMPLE = {fault.id.split(".")[0]: fault.id for fault in reversed(FAULTS)}.values()
+"""One of each stage and one benign one run by default; a whole run for every other one is for CI."""
+
+
+def params(faults):
+    return [pytest.param(fault, id=fault.id, marks=() if fault.id in SAMPLE else pytest.mark.slow) for fault in faults]
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def test_every_check_of_the_suites_has_a_fault_that_fails_it(healthy):
     assert {file.parent.name for file in suites().rglob("test_*.py")} == {case.stage for case in cases}
 
 
-@pytest.mark.parametrize("fault", HARMFUL, ids=lambda fault: fault.id)
+@pytest.mark.parametrize("fault", params(HARMFUL))
 def test_a_fault_is_caught_by_its_check_first(swept, healthy, fault):
     status, cases = swept(fault.id)
     failed = [case for case in cases if case.failed]
@@ -103,7 +109,7 @@ def test_a_fault_is_caught_by_its_check_first(swept, healthy, fault):
     assert sorted(case.id for case in cases) == sorted(case.id for case in healthy[1])
 
 
-@pytest.mark.parametrize("fault", BENIGN, ids=lambda fault: fault.id)
+@pytest.mark.parametrize("fault", params(BENIGN))
 def test_a_benign_fault_fails_nothing(swept, healthy, fault):
     status, cases = swept(fault.id)
     assert [(case.id, case.outcome, case.message[:200]) for case in cases if case.outcome != "passed"] == []
