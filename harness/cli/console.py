@@ -44,8 +44,8 @@ def open_here(name: str) -> None:
         stream = open_console(console, clock)
         try:
             stream.read(Deadline(clock.now()))
-            sys.stderr.write(f"console of bench {bench.name} ({console.url or console.command}); Ctrl-] ends\r\n")
-            with _raw(sys.stdin.fileno()):
+            with _raw(sys.stdin.fileno()):  # first: what is typed after this line goes to the console, Ctrl-C too
+                sys.stderr.write(f"console of bench {bench.name} ({console.url or console.command}); Ctrl-] ends\r\n")
                 _pass_through(stream, clock, sys.stdin.fileno(), sys.stdout.fileno())
         finally:
             stream.close()

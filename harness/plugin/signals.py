@@ -39,6 +39,6 @@ def orderly_ends() -> Iterator[None]:
     try:
         yield
     finally:
-        if not once.raised:  # the process is ending: whoever asked for that may ask again without losing its last lines
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        for number, handler in before.items():
+            # once the end was asked for, asking again must not cost the last lines, nor the exit status
+            signal.signal(number, signal.SIG_IGN if once.raised else handler)

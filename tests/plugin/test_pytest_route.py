@@ -105,14 +105,14 @@ def test_looking_at_the_tests_opens_nothing(tmp_path):
 def test_a_mode_must_be_chosen(tmp_path):
     done = run_pytest(tmp_path, *BENCH)
     assert done.returncode == 4
-    assert "--bench needs --live" in done.stderr
+    assert "--bringup-bench needs --bringup-live" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_options_without_a_bench_are_refused(tmp_path):
     done = run_pytest(tmp_path, "--bringup-live")
     assert done.returncode == 4
-    assert "need --bringup-bench" in done.stderr
+    assert "--bringup-bench NAME" in done.stderr
 
 
 def test_workers_are_refused_with_one_line(tmp_path):
