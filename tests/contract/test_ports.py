@@ -9,9 +9,10 @@ from harness.ports import CommandAnswer, CommandQuestion, HttpQuestion
 
 tls = pytest.param("tls", marks=pytest.mark.socket)
 ssh = pytest.param("ssh", marks=pytest.mark.socket)
+console_shell = pytest.param("console shell", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("kind", ["in process", tls, "local", ssh, "console shell"])
+@pytest.mark.parametrize("kind", ["in process", tls, "local", ssh, console_shell])
 class TestAsks:
     def test_an_answer_says_when_it_was_complete_and_how_long_it_took(self, perform, seam):
         def conversation(lane, clock):
@@ -110,7 +111,7 @@ class TestHttp:
         assert perform(conversation) == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize("kind", ["local", ssh, "console shell"])
+@pytest.mark.parametrize("kind", ["local", ssh, console_shell])
 class TestCommands:
     def test_output_that_is_no_utf8_is_escaped(self, perform):
         answer = perform(lambda lane, clock: lane.ask(CommandQuestion.observe("printf", r"\xff ok\n")))
