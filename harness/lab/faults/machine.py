@@ -61,7 +61,7 @@ _BMC = (
         "bmc.continuity",
         "iDRAC restarts by itself while the BIOS job runs; the job goes on and completes. RAC0182 stands in the log.",
         "bmc.continuity",
-        "dell/iDRAC-Redfish-Scripting issue 383",
+        "dell/iDRAC-Redfish-Scripting#383",
     ),
 )
 
@@ -78,7 +78,7 @@ _BIOS = (
         "bios.preflight-lc",
         "Somebody left the host in the Lifecycle Controller (F10): ServerStatus LCUSC, a job would stay New with JCP024.",
         "bios.preflight-lc",
-        "dell/iDRAC-Redfish-Scripting issue 108",
+        "dell/iDRAC-Redfish-Scripting#108",
         Blame.BENCH,
         consequences=("boot.host-reach",),
     ),
@@ -102,7 +102,7 @@ _BIOS = (
         "bios.preflight-jobs",
         "Somebody else's RAID configuration job waits for the next reset.",
         "bios.preflight-jobs",
-        "stackhpc/drac issue 2: BIOS and RAID jobs at one reset end in a loop",
+        "stackhpc/drac#2: BIOS and RAID jobs at one reset end in a loop",
         Blame.BENCH,
         consequences=NO_SPACE,
     ),
@@ -110,14 +110,14 @@ _BIOS = (
         "bios.reconcile",
         "The answer to the settings PATCH is lost, and nothing of it was taken.",
         "bios.reconcile",
-        "ansible-collections/community.general issue 3826: ambiguous answers to writes",
+        "ansible-collections/community.general#3826: ambiguous answers to writes",
         consequences=UNAPPLIED,
     ),
     Fault(
         "bios.job-before-reset",
         "The PATCH is answered 200 without Location: values are pending, no job exists, none can be made.",
         "bios.job-before-reset",
-        "dell/terraform-provider-redfish issue 231",
+        "dell/terraform-provider-redfish#231",
         consequences=UNAPPLIED,
     ),
     Fault(
@@ -137,7 +137,7 @@ _BIOS = (
         "bios.readback",
         "The job completes with PR19, and one value (OsWatchdogTimer) is as before.",
         "bios.readback",
-        "dell/iDRAC-Redfish-Scripting issue 186",
+        "dell/iDRAC-Redfish-Scripting#186",
     ),
     Fault(
         "bios.attributes",
@@ -159,7 +159,7 @@ _BOOT = (
         "boot.new-boot",
         "A reset is answered 204 and nothing happens.",
         "boot.new-boot",
-        "redhat-performance/jetlag issue 245",
+        "redhat-performance/jetlag#245",
     ),
     Fault(
         "boot.post-halt",
@@ -231,13 +231,13 @@ _BENIGN = (
         "benign.patch-answer-lost",
         "The answer to the settings PATCH is lost, but everything was taken and the job is there.",
         None,
-        "ansible-collections/community.general issue 3826: 400 or 403 although applied",
+        "ansible-collections/community.general#3826: 400 or 403 although applied",
     ),
     Fault(
         "benign.session-slow",
         "iDRAC answers one request with SWC0700 (not ready, as HTTP 400) and is well afterwards.",
         None,
-        "quadsproject/badfish issue 129",
+        "quadsproject/badfish#129",
     ),
 )
 

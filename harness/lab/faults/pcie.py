@@ -27,7 +27,7 @@ _CHAIN = (
         "pcie.chain-link",
         "The link of jbogB/slot07 does not come up: PresDet+, DLActive-.",
         "pcie.chain-link",
-        "pop-os/pop issue 3363: Link Down with the card in place",
+        "pop-os/pop#3363: Link Down with the card in place",
     ),
     Fault(
         "pcie.buses",
@@ -45,13 +45,13 @@ _CHAIN = (
         "pcie.enumerated.fallen",
         "jbogA/slot09 was enumerated and fell off the bus since: its configuration space reads all ones.",
         "pcie.enumerated",
-        "pop-os/pop issue 3363; NVRM Xid 79 reports",
+        "pop-os/pop#3363; NVRM Xid 79 reports",
     ),
     Fault(
         "pcie.bars",
         "The 32-bit window of jbogB's host bridge has room for eight GPUs: BAR 0 of the last two has no place.",
         "pcie.bars",
-        "kata-containers/kata-containers issue 4358: BAR 0, not BAR 1, finds no space",
+        "kata-containers/kata-containers#4358: BAR 0, not BAR 1, finds no space",
     ),
     Fault(
         "pcie.aperture",
@@ -63,7 +63,7 @@ _CHAIN = (
         "pcie.aperture.window",
         "The 64-bit window of jbogB's host bridge is 4 GiB: the last two GPUs get no aperture.",
         "pcie.aperture",
-        "NVIDIA/open-gpu-kernel-modules issue 510: one bus behind a window that is too small",
+        "NVIDIA/open-gpu-kernel-modules#510: one bus behind a window that is too small",
     ),
 )
 
@@ -79,7 +79,7 @@ _LINKS = (
         "pcie.target-speed",
         "The port and the GPU of jbogA/slot07 aim for 2.5 GT/s: the link will not rise under load.",
         "pcie.target-speed",
-        "local-inference-lab/rtx6kpro issue 88: a card stuck below its speed for hours",
+        "local-inference-lab/rtx6kpro#88: a card stuck below its speed for hours",
         consequences=("p2p.link-under-load",),
     ),
     Fault("pcie.uplink-width", "The uplink of jbogB trained at x8.", "pcie.uplink-width", _RULES),
@@ -88,7 +88,7 @@ _LINKS = (
         "pcie.acs",
         "The ports of jbogA redirect requests and completions (ACSCtl 0x001d).",
         "pcie.acs",
-        "NVIDIA/nccl issue 2079",
+        "NVIDIA/nccl#2079",
     ),
     Fault(
         "pcie.iommu",
@@ -121,13 +121,13 @@ _PARTS = (
         "pcie.errors",
         "The port of jbogB/slot06 holds a fatal data link protocol error that firmware kept to itself.",
         "pcie.errors",
-        "NVIDIA/open-gpu-kernel-modules issue 937",
+        "NVIDIA/open-gpu-kernel-modules#937",
     ),
     Fault(
         "pcie.kernel-log",
         "The link of jbogA/slot05 dropped for a second during the start and came back.",
         "pcie.kernel-log",
-        "pop-os/pop issue 3363: pciehp Link Down, Card not present",
+        "pop-os/pop#3363: pciehp Link Down, Card not present",
     ),
 )
 
@@ -136,7 +136,7 @@ _BENIGN = (
         "benign.idle-gen1",
         "At rest half of the GPU links run at 2.5 GT/s and half at 8 GT/s.",
         None,
-        "an ASUS machine with eight healthy GPUs (voipmonitor report); Syllo/nvtop issue 6",
+        "an ASUS machine with eight healthy GPUs (voipmonitor report); Syllo/nvtop#6",
     ),
     Fault(
         "benign.no-space-io",

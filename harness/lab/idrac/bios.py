@@ -2,7 +2,7 @@
 
     PATCH Settings ─┬─ with ApplyTime ──▶ pending + job ──▶ 202, Location Tasks/JID
                     ├─ without ─────────▶ pending, no job ▶ 200       (a job comes from POST Jobs)
-                    ├─ nothing new ─────▶ 200, no Location            (dsx-ai-factory/libredfish issue 97)
+                    ├─ nothing new ─────▶ 200, no Location            (dsx-ai-factory/libredfish#97)
                     └─ refused ─────────▶ 400, nothing taken
 
 Faults that live here: the answer to a PATCH is lost (taken: benign, not taken: bios.reconcile), and a firmware that takes values

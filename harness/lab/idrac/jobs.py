@@ -15,10 +15,10 @@ from harness.lab.idrac.queue import BIOS, Job
 from harness.lab.idrac.web import Complaint, Json, Page, Reply, Request, Route, collection, done, link, not_found, ok, refuse
 
 TASK_LIFE = 10.0
-"""Seconds that a task outlives its job: "seconds" on iDRAC9 7.00.00 (dell/iDRAC-Redfish-Scripting issue 275)."""
+"""Seconds that a task outlives its job: "seconds" on iDRAC9 7.00.00 (dell/iDRAC-Redfish-Scripting#275)."""
 
 SERVICES_RESTART = 120.0
-"""Seconds without data after a forced clearing of the queue on an R640 (redhat-performance/jetlag issue 778)."""
+"""Seconds without data after a forced clearing of the queue on an R640 (redhat-performance/jetlag#778)."""
 
 _DMTF_STATES = {
     "New": "New",
@@ -216,7 +216,7 @@ def _dmtf(path: str, job: Job) -> dict[str, Json]:
 
 
 def _task(path: str, job: Job) -> dict[str, Json]:
-    """A task says Completed also of a job that did not go well; only its status tells (ironcore-dev/metal-operator issue 453)."""
+    """A task says Completed also of a job that did not go well; only its status tells (ironcore-dev/metal-operator#453)."""
     state = {"Running": "Running", "New": "New", "Scheduled": "Starting"}.get(job.state, "Completed")
     dell = {key: value for key, value in _dell(path, job).items() if not key.startswith("@")}
     return {

@@ -215,7 +215,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
 BY_NAME: dict[str, Attribute] = {attribute.name: attribute for attribute in ATTRIBUTES}
 
 REQUESTS: dict[str, Value] = {"WorkloadProfile": "NotAvailable", "PowerCycleRequest": "None"}
-"""Attributes that ask for something once and then read back at rest (dell/dellemc-openmanage-ansible-modules issue 1072)."""
+"""Attributes that ask for something once and then read back at rest (dell/dellemc-openmanage-ansible-modules#1072)."""
 
 
 def as_delivered() -> dict[str, Value]:

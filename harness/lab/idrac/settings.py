@@ -39,7 +39,7 @@ class BiosSettings:
         """Everything that is wrong with a request; it is taken whole or not at all.
 
         What is read only because of another attribute is judged as it would be after the same request, so SysProfile=Custom and
-        PcieAspmL1=Disabled may come together (dell/dellemc-openmanage-ansible-modules issue 495).
+        PcieAspmL1=Disabled may come together (dell/dellemc-openmanage-ansible-modules#495).
         """
         after = {**self.current, **self.pending}
         after.update({name: value for name, value in wanted.items() if name in after and isinstance(value, str | int)})
@@ -71,7 +71,7 @@ class BiosSettings:
         """Put what is pending into effect, all of it except the attribute ``but``.
 
         It stays listed as pending until the job is over: ``/Bios`` may show new values before that
-        (dsx-ai-factory/libredfish issue 25).
+        (dsx-ai-factory/libredfish#25).
         """
         for name, value in self.pending.items():
             if name != but:
