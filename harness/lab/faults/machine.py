@@ -40,7 +40,7 @@ _BMC = (
         "bmc.auth.sessions",
         "All eight sessions of the BMC are taken by others: HTTP 503, RAC0218.",
         "bmc.auth",
-        "bb-Ricardo/check_redfish issues 89 and 198: leaked sessions",
+        "bb-Ricardo/check_redfish#89 and #198: leaked sessions",
         Blame.BENCH,
     ),
     Fault(
