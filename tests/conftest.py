@@ -17,6 +17,16 @@ from pathlib import Path
 
 import pytest
 
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_prompt() -> Iterator[None]:
+    """A virtual environment exports a PS1 of its own, which every shell that a test starts would show instead of its prompt."""
+    kept = os.environ.pop("PS1", None)
+    yield
+    if kept is not None:
+        os.environ["PS1"] = kept
+
+
 SERVER = """\
 ListenAddress 127.0.0.1
 Port {port}

@@ -22,6 +22,8 @@ from harness.live.terminal import CommandStream
 from harness.ports import Chunk, CommandQuestion
 from harness.secret import SecretReference
 
+pytestmark = pytest.mark.slow
+
 SHELLS = {"sh": "sh -i", "bash": "bash --norc -i", "busybox": "busybox sh -i"}
 PASSWORD = "open sesame 1"
 GETTY = r"""
@@ -237,7 +239,6 @@ class TestAnswers:
         assert not folder.exists()
 
 
-@pytest.mark.slow
 class TestTime:
     def test_a_command_out_of_time_is_killed_with_all_it_started_and_the_last_line_is_told(self, bed, tmp_path):
         with pytest.raises(Timeout) as caught:
@@ -269,7 +270,6 @@ def slowly(read, clock):
     return paced
 
 
-@pytest.mark.slow
 class TestLogin:
     def reference(self) -> SecretReference:
         return SecretReference(env="HOST_PASSWORD", where="bench.toml", key="host.password")
@@ -362,7 +362,6 @@ def test_where_a_console_is_is_told_by_its_last_line(seen, place):
     assert place_of(seen) is place
 
 
-@pytest.mark.slow
 class TestLoss:
     def test_a_host_that_dies_in_the_middle_is_unreachable(self, make):
         bed = make()
@@ -431,7 +430,6 @@ class TestOwnership:
         bed.shell.close()
 
 
-@pytest.mark.slow
 class TestTorture:
     @pytest.mark.parametrize("evil", ["kernel", "ansi", "chatter", "single", "crcr", "flip", "drop_read", "drop_write"])
     def test_the_answer_is_exact(self, bed, evil, tmp_path):
@@ -468,7 +466,6 @@ class TestTorture:
 RATES = st.sampled_from([0.0, 0.0, 0.0005, 0.002])
 
 
-@pytest.mark.slow
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.one_of(st.binary(max_size=1500), st.text("[]@<>0123:abc=\r\n #$", max_size=800).map(str.encode)),

@@ -72,8 +72,8 @@ def test_an_interrupted_run_ends_its_session_and_says_what_was_left(started, tmp
     assert (run / "junit.xml").is_file()
 
 
-@pytest.mark.parametrize("gap", [0.0, 0.01, 0.1, 0.3])
-@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("gap", [0.0, 0.1, pytest.param(0.01, marks=pytest.mark.slow), pytest.param(0.3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("second", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_more_signals_do_not_lose_the_hand_over_line(started, tmp_path, gap, second):
     started.send_signal(signal.SIGINT)
     time.sleep(gap)
