@@ -45,6 +45,9 @@ _ADVICE = {
     PeerStatus.NOT_SUPPORTED: "the driver could not read the topology",
 }
 
+_SOME = at_least(0.001, "GB/s")
+"""Any bandwidth at all."""
+
 
 def judge_budget(report: Report, places: Mapping[int, Place], peers: int) -> Finding:
     """May every GPU have the peers that the copies take? Error 711 behind that many is the limit, not a fault."""
@@ -118,6 +121,27 @@ def judge_integrity(report: Report, places: Mapping[int, Place], index: int, lim
     return Finding(tuple(measurements), "\n".join(lines + failed))
 
 
+def missing_from(report: Report, places: Mapping[int, Place], index: int) -> tuple[str, ...]:
+    """Where the GPU's copies were not all made and compared in full: what is missing is not a pass.
+
+    A pair with a GPU that hung or fell off the bus is left out: ``judge_watchdog`` judges that one.
+    """
+    out_of_it = {wedge.source for wedge in report.wedged} | {wedge.target for wedge in report.wedged}
+    made = {pair.target: pair for pair in report.pairs if pair.source == index}
+    missing = []
+    for target in sorted(places):
+        if target == index or target in out_of_it or index in out_of_it:
+            continue
+        name, pair = name_pair(index, target, places), made.get(target)
+        if pair is None:
+            missing.append(f"{name}: the worker says nothing of it")
+        elif pair.untried:
+            missing.append(f"{name}: {pair.untried}")
+        elif not pair.error and 0 < pair.checked < report.size:
+            missing.append(f"{name}: only {pair.checked} of {report.size} bytes were compared")
+    return tuple(missing)
+
+
 def judge_path(
     report: Report, places: Mapping[int, Place], index: int, rules: Rules, said: Mapping[tuple[str, str], Peering] | None = None
 ) -> Finding:
@@ -145,6 +169,9 @@ def judge_path(
         speed = taken("p2p.bandwidth", pair.best_enabled, name, ceiling, note=f"{_beside(pair)}{aside}")
         path = taken("p2p.path", path_of(pair, rules), name, exactly(DIRECT), note=_beside(pair))
         measurements += [speed, path]
+        if pair.best_enabled is not None and pair.best_enabled <= 0:
+            measurements.append(taken("p2p.bandwidth-above-nought", pair.best_enabled, name, _SOME))
+            lines.append(f"{name}: {_speed(pair.best_enabled)} cannot have been measured")
         if speed.outcome is Outcome.FAIL:
             lines.append(f"{name}: {_speed(pair.best_enabled)} over {pair.link.value} ({ceiling}): it did not happen as timed")
         if path.outcome is Outcome.FAIL:

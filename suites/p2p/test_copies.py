@@ -9,6 +9,7 @@ import pytest
 from harness.devices.gpu import Gpu, Inventory
 from harness.devices.p2p import Report
 from harness.errors import Blocked, NotApplicable, NotMeasured
+from harness.limits import exactly
 from harness.platform import Platform, Slot, Uplink
 from harness.plugin.measuring import Measure
 from harness.procedures.gpu import model_of, peerings
@@ -19,6 +20,7 @@ from harness.procedures.p2p import (
     judge_link,
     judge_path,
     judge_watchdog,
+    missing_from,
     why_no_contention,
 )
 from harness.procedures.places import Place, find_places, index_of
@@ -32,7 +34,8 @@ def test_nothing_stands_in_the_way_of_copies(p2p: Report, platform: Platform, gp
     """
     places = _places(p2p, gpu_in, platform)
     for gpu in p2p.gpus:
-        measure("p2p.iommu", gpu.iommu or "not told", part=places[gpu.index].slot)
+        limit = platform.pcie.iommu if gpu.iommu else None
+        measure("p2p.iommu", "off" if gpu.iommu == "none" else gpu.iommu or "not told", limit=limit, part=places[gpu.index].slot)
     judge_budget(p2p, places, platform.p2p.peers).record(measure)
 
 
@@ -55,7 +58,10 @@ def test_every_byte_arrives(slot: Slot, p2p: Report, platform: Platform, gpu_in:
     the machine.
     """
     places = _places(p2p, gpu_in, platform)
-    judge_integrity(p2p, places, _index_of(slot, places), platform.p2p.bad_bytes).record(measure)
+    index = _index_of(slot, places)
+    missing = missing_from(p2p, places, index)
+    measure("p2p.copies-missing", None if missing else 0, limit=exactly(0), part=slot, note="; ".join(missing))
+    judge_integrity(p2p, places, index, platform.p2p.bad_bytes).record(measure)
 
 
 @pytest.mark.check("p2p.path")

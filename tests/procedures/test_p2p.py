@@ -32,6 +32,7 @@ from harness.procedures.p2p import (
     judge_link,
     judge_path,
     judge_watchdog,
+    missing_from,
     path_of,
     why_no_contention,
 )
@@ -402,3 +403,19 @@ def test_three_rtx_4090_with_peer_access_are_recognised_as_direct():
     told = json.loads((ISSUES / "tinygrad_6_3x4090_gen4_p2p.json").read_text())
     pairs = matrix_pairs(told["bidirectional_p2p_enabled"], told["bidirectional_p2p_disabled"], None)
     assert {path_of(pair, RULES) for pair in pairs} == {DIRECT}
+
+
+def test_a_copy_that_was_not_made_or_not_compared_in_full_is_missing() -> None:
+    whole = tuple(good_pair(0, target, checked=1 << 20) for target in PLACES if target != 0)
+    assert missing_from(a_report(pairs=whole, size=1 << 20), PLACES, 0) == ()
+    one_less = missing_from(a_report(pairs=whole[1:], size=1 << 20), PLACES, 0)
+    assert len(one_less) == 1
+    assert "the worker says nothing of it" in one_less[0]
+    short = tuple(good_pair(0, target, checked=1) for target in PLACES if target != 0)
+    assert all("only 1 of 1048576 bytes" in text for text in missing_from(a_report(pairs=short, size=1 << 20), PLACES, 0))
+
+
+def test_a_bandwidth_of_nothing_is_a_failure() -> None:
+    finding = judge_path(a_report([replace(good_pair(0, 4), enabled=0.0)]), PLACES, 0, RULES)
+    assert Outcome.FAIL in outcomes(finding)
+    assert "cannot have been measured" in finding.explanation

@@ -106,11 +106,14 @@ class ConsoleRelay:
             while not self._is_closing:
                 self._welcome()
                 readable, writable, _ = select.select(self._sources(listener, wake), self._sinks(), [])
+                if wake in readable:  # first: what is typed after a line came must not be taken for typed before it
+                    wake.recv(4096)
+                    self._welcome()
                 for ready in readable:
                     if ready is listener:
                         self._answer(listener)
                     elif ready is wake:
-                        wake.recv(4096)
+                        continue
                     elif ready is self._client:
                         self._listen_to_client()
                     elif (data := self._listen_to_line(ready)) and log.write(data):

@@ -37,6 +37,7 @@ def connect(relay):
 
 def receive(line: socket.socket, count: int) -> bytes:
     data = b""
+    line.settimeout(20)
     while len(data) < count and (piece := line.recv(65536)):
         data += piece
     return data
