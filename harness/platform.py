@@ -116,7 +116,7 @@ class Boot(Model):
 
     no_progress: Seconds = 900.0
     within: Seconds = 2700.0
-    extra_resets: int = 2
+    extra_resets: Annotated[int, Field(ge=0)] = 2
 
 
 class Pcie(Model):

@@ -170,6 +170,8 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
 
     for refusal in unsupported(bench, str(bench_file)):
         raise refusal
+    if settings.apply and bench.bmc is not None and bench.host is not None and bench.host.via == "local":
+        raise UsageMistake(f"{bench_file}: --apply would restart the machine that this run stands on; run it from another one")
     references = bench.password(str(bench_file)), bench.host_password(str(bench_file))
     secrets = tuple(reference.read() for reference in references if reference is not None)
     clock = WallClock()

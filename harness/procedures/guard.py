@@ -19,6 +19,9 @@ from harness.procedures.bios.danger import unnamed
 SYSTEM = "/redfish/v1/Systems/System.Embedded.1"
 """Where the tag is read until an answer showed where the system is (Dell's path)."""
 
+READING = ("GetRemoteServicesAPIStatus", "ExportServerScreenShot", "ExportVideoLog", "ExportSystemConfiguration")
+"""The actions that read although they are POSTs (DellLCService, OemManager)."""
+
 
 class GuardedBmc:
     """Implements HttpAsks in front of a BMC's lane.
@@ -37,7 +40,7 @@ class GuardedBmc:
 
     def ask(self, question: HttpQuestion, on_line: OnLine | None = None) -> HttpAnswer:
         """Ask; an act only after the last look."""
-        if question.effect is Effect.ACT:
+        if _changes(question):
             self._allow(question)
             self._wrote(question)
         self._seen = ""
@@ -68,6 +71,13 @@ class GuardedBmc:
         if question.method == "GET" and isinstance(body, dict) and str(body.get("@odata.type", "")).startswith("#ComputerSystem."):
             self._system = question.path
             self._seen = str(body.get("SKU") or "") if answer.status == 200 else ""
+
+
+def _changes(question: HttpQuestion) -> bool:
+    """What a request does by its method and path, whatever its author called it: only known POSTs read."""
+    if question.effect is Effect.ACT or question.method not in ("GET", "HEAD", "POST"):
+        return True
+    return question.method == "POST" and not question.path.endswith(READING)
 
 
 def _attributes(question: HttpQuestion) -> Mapping[str, Any]:

@@ -185,7 +185,7 @@ def test_settings_are_applied_with_one_patch_one_job_and_one_reset(live, service
     assert done.status == 0, done.out + done.err
     assert [method for method, _ in service.writes] == ["PATCH", "POST"]
     assert service.writes[1][1].endswith("ComputerSystem.Reset")
-    assert service.machine.controller.bios.values()["MmioAbove4Gb"] == "Enabled"
+    assert service.machine.controller.bios.current["MmioAbove4Gb"] == "Enabled"
     assert service.open_sessions == 0
     again = len(service.writes)
     assert live("--apply", "--stage", "bios", "--report", "again").status == 0

@@ -93,3 +93,19 @@ def test_a_dangerous_value_needs_its_class_named():
     named, wrote = guard(bmc, danger=("boot-mode",))
     named.ask(change)
     assert wrote == [change.key]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        HttpQuestion.observe("PATCH", f"{SYSTEM}/Bios/Settings", {"Attributes": {"BootMode": "Bios"}}),
+        HttpQuestion.observe("POST", f"{SYSTEM}/Actions/ComputerSystem.Reset", {"ResetType": "ForceOff"}),
+        HttpQuestion.observe("DELETE", "/redfish/v1/JobService/Jobs/JID_1"),
+    ],
+)
+def test_a_write_that_is_called_a_read_is_a_write(question):
+    bmc = Bmc("MINE")
+    guarded, _ = guard(bmc, apply=False)
+    with pytest.raises(UsageMistake, match="needs --apply"):
+        guarded.ask(question)
+    assert bmc.asked == []
