@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from harness.devices.jobs import Job
 from harness.devices.redfish import suffix
-from harness.errors import RedfishError, Timeout, Unreachable
+from harness.errors import Blame, RedfishError, Timeout, Unreachable
 from harness.limits import Value
 from harness.procedures.bios.attempt import Attempt
-from harness.procedures.bios.preflight import foreign_values
+from harness.procedures.bios.preflight import PENDING, foreign_values
 from harness.procedures.bios.story import BEFORE_RESET, RECONCILE
 from harness.procedures.stop import Stop
 
@@ -42,6 +42,10 @@ class Trace:
 def stage(attempt: Attempt) -> Stop | None:
     """Send the one PATCH. Whatever comes of it, it is never sent again."""
     one_step = ONE_STEP in attempt.story.before.apply_times
+    if late := foreign_values(attempt.idrac.bios().pending, attempt.story.plan.values):
+        names = ", ".join(sorted(late))
+        text = f"somebody staged {names} after this run had looked, and a restart would apply it; nothing was written"
+        return Stop(PENDING, text, Blame.BENCH)
     attempt.idrac.insist_on(attempt.tag)
     attempt.leave("may be staged")
     attempt.tell(patches=attempt.story.patches + 1)
