@@ -113,11 +113,15 @@ class Run:
             self._chronicle = Chronicle(ledger, self.clock, self.settings.watcher)
             self._chronicle.begin(self._words(), {stage: why for stage, why in self.not_run.items() if stage in self.stages})
             self._held = opening.pop_all()
-        self.clock.progress = self.settings.watcher.waits
+        self.clock.progress = self._tell
         if self.recorder is not None:
             self.recorder.keep_in(self.folder / "tape", self._tape_info())
             lanes = self.recorder.lanes(lanes)
         self.lanes = lanes if lanes.bmc is None else replace(lanes, bmc=self._guarded(lanes.bmc))
+
+    def _tell(self, what: str, seconds: float, seen: object) -> None:
+        """Show what is waited for, without any secret that the machine may have said."""
+        self.settings.watcher.waits(self.redactor.text(what), seconds, self.redactor.text(str(seen)) if seen else seen)
 
     def _guarded(self, bmc: HttpAsks) -> GuardedBmc:
         """Put the last look before a write in front of the BMC, and note what is written by others than the procedures."""
@@ -159,7 +163,7 @@ class Run:
 
         def show(line: str, at: float) -> None:
             if '"progress"' in line and (done := progress_of(line)):
-                self.settings.watcher.waits(worker, at - began, done)
+                self._tell(worker, at - began, done)
 
         return show
 
