@@ -223,9 +223,14 @@ class Run:
         chronicle.end(verdict, self.handover.line())
 
     def _judge_the_tape(self) -> None:
-        """Writes that were recorded for a fact and never came are a change of the harness: loud, unless a case failed."""
+        """Writes that were recorded for a fact and never came are a change of the harness, and so is a miss that nobody told.
+
+        Loud, unless a case failed.
+        """
         if self.player is None or self.interrupted or any(case.failed for case in self.cases):
             return
+        if swallowed := self.player.disagreements:
+            self.harness_fails("harness.tape-miss", "\n".join(swallowed))
         unplayed = [f"{track}: {write}" for track in self._facts for write in self.player.unplayed(track)]
         if unplayed:
             self.harness_fails("harness.unplayed", "recorded writes that never came:\n" + "\n".join(unplayed))
