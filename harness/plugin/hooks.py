@@ -290,6 +290,7 @@ def _mask(report: pytest.TestReport, mask: Callable[[str], str]) -> None:
         report.longrepr = (path, line, mask(reason))
     elif report.longrepr is not None and mask(text := str(report.longrepr)) != text:
         report.longrepr = mask(text)
+    report.user_properties[:] = [(name, mask(value) if isinstance(value, str) else value) for name, value in report.user_properties]
     report.sections[:] = [(name, mask(content)) for name, content in report.sections]
 
 
