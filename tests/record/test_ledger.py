@@ -79,6 +79,7 @@ def test_a_measurement_is_written_with_its_limit_and_its_part(ledger):
         "value": 12.5,
         "unit": "GB/s",
         "limit": ">= 11 GB/s",
+        "bounds": {"kind": "at_least", "values": [11]},
         "outcome": "marginal",
         "margin": 1.5,
         "part": {
