@@ -61,7 +61,7 @@ class _Lines(Writer):  # type: ignore[misc]
         line: dict[str, Any] = json.loads(buffer)
         moment = self._started + timedelta(seconds=self.at)
         line["timestamp"] = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._lines.append(json.dumps(line, ensure_ascii=False))
+        self._lines.append(json.dumps(line))
 
     def text(self) -> str:
         """Everything written so far."""

@@ -18,17 +18,15 @@ from harness.report.headline import word
 from harness.report.text import one_line
 
 _NAME = re.compile(r"[^a-zA-Z0-9_]")
+_LONGEST = 300
 Labels = Mapping[str, str]
 
 
 def render_prometheus(record: Record) -> str:
     """The run as gauges. Every sample has the labels bench, source, mode and service_tag."""
-    about = {
-        "bench": record.run.bench,
-        "source": record.run.source,
-        "mode": record.run.mode,
-        "service_tag": record.identity.get("service_tag", ""),
-    }
+    run = record.run
+    named = {"bench": run.bench, "source": run.source, "mode": run.mode, "service_tag": record.identity.get("service_tag", "")}
+    about = {name: one_line(text, _LONGEST) for name, text in named.items()}
     families = (
         ("bringup_run_info", "Firmware and harness of the last run.", [(_info(record), 1.0)]),
         ("bringup_run_started_seconds", "When the last run began, seconds since the epoch.", _started(record)),
@@ -107,4 +105,4 @@ def _labels(labels: Labels) -> str:
 
 
 def _quoted(text: str) -> str:
-    return one_line(text, 300).replace("\\", "\\\\").replace('"', '\\"')
+    return one_line(text, _LONGEST).replace("\\", "\\\\").replace('"', '\\"')

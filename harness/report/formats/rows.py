@@ -23,9 +23,10 @@ def render_csv(record: Record) -> str:
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     run, facts = record.run, record.identity
-    about = (run.id, run.bench, run.mode, run.source, *(facts.get(name, "") for name in ("service_tag", "bios", "idrac")))
+    named = (run.id, run.bench, run.mode, run.source, *(facts.get(name, "") for name in ("service_tag", "bios", "idrac")))
+    about = [_cell(value) for value in named]
     for measurement in record.measurements:
-        writer.writerow([_cell(value) for value in (*about, *_row(measurement))])
+        writer.writerow([*about, *map(_cell, _row(measurement))])
     return text.getvalue()
 
 

@@ -22,11 +22,20 @@ LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\.)*)"')
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_format_renders_the_same_twice_and_takes_anything(name, healthy, on_fire, hostile):
-    for record in (healthy, on_fire, hostile):
-        text = render_as(name)(record)
-        assert text == render_as(name)(record)
-        text.encode("utf-8", "backslashreplace")
+def test_a_format_renders_the_same_twice(name, on_fire):
+    assert render_as(name)(on_fire) == render_as(name)(on_fire)
+
+
+def test_whatever_a_machine_said_stays_text(hostile):
+    for name in ("ocp", "md"):
+        render_as(name)(hostile).encode("utf-8")
+    samples = prometheus(hostile)
+    keys = Counter((name, tuple(sorted(labels.items()))) for name, labels, _ in samples)
+    assert max(keys.values()) == 1
+    for row in csv.reader(io.StringIO(render_csv(hostile))):
+        for cell in row:
+            assert not cell.startswith(("=", "+", "@"))
+            assert not re.match(r"-[^\d]", cell)
 
 
 def test_csv_has_a_row_for_every_measurement(on_fire):
@@ -35,12 +44,6 @@ def test_csv_has_a_row_for_every_measurement(on_fire):
     assert len(rows) == len(on_fire.measurements) > 0
     assert Counter(row["outcome"] for row in rows) == Counter(each.outcome.value for each in on_fire.measurements)
     assert {row["service_tag"] for row in rows} == {on_fire.identity["service_tag"]}
-
-
-def test_no_cell_of_a_csv_is_a_formula(hostile):
-    for row in csv.reader(io.StringIO(render_csv(hostile))):
-        for cell in row:
-            assert not cell.startswith(("=", "+", "@")) and not re.match(r"-[^\d]", cell)  # noqa: PT018 - one rule
 
 
 def prometheus(record):
@@ -56,8 +59,8 @@ def prometheus(record):
     return samples
 
 
-def test_prometheus_samples_are_well_formed_and_none_stands_twice(healthy, on_fire, hostile):
-    for record in (healthy, on_fire, hostile):
+def test_prometheus_samples_are_well_formed_and_none_stands_twice(healthy, on_fire):
+    for record in (healthy, on_fire):
         samples = prometheus(record)
         keys = Counter((name, tuple(sorted(labels.items()))) for name, labels, _ in samples)
         assert max(keys.values()) == 1
