@@ -28,7 +28,7 @@ def seen_by_user(tmp_path):
     def look(*faults):
         placed = [enumerate_stack(stack) for stack in stacks(Setup(frozenset(faults)))]
         domain = "DMA-FQ" if "pcie.iommu" in faults else ""
-        write_system(tmp_path, placed, System("0f", "6.1.0", "root=/dev/sda2", "PowerEdge R640", domain))
+        write_system(tmp_path, placed, System("0f", "6.1.0", "root=/dev/sda2", "PowerEdge R640", "ABC1234", domain))
         for config in (tmp_path / "sys/devices").rglob("config"):
             config.write_bytes(config.read_bytes()[:64])
         return parse_snapshot(read(str(tmp_path), uid=1000), None)

@@ -15,7 +15,7 @@ from harness.lab.model.tree import stacks
 def written(tmp_path):
     def write(*faults):
         placed = [enumerate_stack(stack) for stack in stacks(Setup(frozenset(faults)))]
-        write_system(tmp_path, placed, System("0f", "6.1.0", "root=/dev/sda2", "PowerEdge R640"))
+        write_system(tmp_path, placed, System("0f", "6.1.0", "root=/dev/sda2", "PowerEdge R640", "ABC1234"))
         return tmp_path
 
     return write
