@@ -16,7 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from harness.ports import Json
 
@@ -52,7 +52,10 @@ GROWING = frozenset({"Members", "Members@odata.count"})
 """Members of a collection that gets longer while one waits, such as a log."""
 
 FAILED = "failed"
-"""The member of a state that says that no answer came."""
+"""The member of a state that says that no answer came, and how."""
+
+AWAY = frozenset({"Unreachable", "Timeout"})
+"""The failures that mean no more than that something is on its way up or down."""
 
 _LONGEST = 90
 """Of a value in a difference, in characters."""
@@ -129,7 +132,7 @@ def compare(one: Sequence[State], other: Sequence[State], tolerance: Tolerance) 
         else:
             left, right = _Run(one, i1, i2), _Run(other, j1, j2)
             if not (left.may_be_missed_by(right, tolerance) and right.may_be_missed_by(left, tolerance)):
-                yield from _unlike(one[i1:i2], other[j1:j2])
+                yield from _unlike(left, right)
 
 
 def differing(one: Json, other: Json, where: str = "") -> Iterator[Odds]:
@@ -185,28 +188,30 @@ class _Run:
             state.length <= away + tolerance.margin(*state.times) for state in self.states[self.start : self.end]
         )
 
+    def news(self, index: int) -> Odds:
+        """What a state has that its neighbour has not: the one before it, for the first the one behind."""
+        state, when = self.states[index], f"in the state at {self.states[index].times[0]:.1f} s"
+        neighbour = self.states[index - 1] if index else self.states[1] if len(self.states) > 1 else None
+        odds = None if neighbour is None else next(differing(neighbour.value, state.value), None)
+        return Odds(when, "", shown(state.value)) if odds is None else Odds(f"{odds.what} {when}", "", odds.other)
+
     def longest_gap(self) -> float:
         """The longest time without a look from the state before to the state behind, in seconds."""
         looked = [time for state in self.states[max(self.start - 1, 0) : self.end + 1] for time in state.times]
         return max((later - sooner for sooner, later in pairwise(looked if self.start else [0.0, *looked])), default=0.0)
 
 
-def _unlike(one: Sequence[State], other: Sequence[State]) -> Iterator[Odds]:
+def _unlike(one: _Run, other: _Run) -> Iterator[Odds]:
     """States that only one has; they are set against each other as far as they go."""
-    paired = min(len(one), len(other))
-    for left, right in zip(one, other, strict=False):
-        yield from differing(left.value, right.value)
-    for state in one[paired:]:
-        yield Odds(f"the state at {state.times[0]:.1f} s", _news(one, state), "never seen")
-    for state in other[paired:]:
-        yield Odds(f"the state at {state.times[0]:.1f} s", "never seen", _news(other, state))
-
-
-def _news(states: Sequence[State], state: State) -> str:
-    """What a state has that the one before it had not; all of it for the first."""
-    index = states.index(state)
-    odds = next(differing(states[index - 1].value, state.value), None) if index else None
-    return shown(state.value) if odds is None else f"{odds.what} {odds.other}"
+    for index, index2 in zip_longest(range(one.start, one.end), range(other.start, other.end)):
+        if index is None:
+            odds = other.news(index2)
+            yield Odds(odds.what, "never seen", odds.other)
+        elif index2 is None:
+            odds = one.news(index)
+            yield Odds(odds.what, odds.other, "never seen")
+        else:
+            yield from differing(one.states[index].value, other.states[index2].value)
 
 
 def _times(one: Sequence[State], i: int, other: Sequence[State], j: int, tolerance: Tolerance) -> Iterator[Odds]:
@@ -241,8 +246,9 @@ def _without_blips(states: Sequence[State], other: Sequence[State], tolerance: T
 
 def _is_progress(one: State, other: State) -> bool:
     """True where ``other`` is ``one`` some time later: only what progresses has moved on, or an answer failed to come."""
-    if any(isinstance(state.value, dict) and FAILED in state.value for state in (one, other)):
-        return True
+    failures = [state.value[FAILED] for state in (one, other) if isinstance(state.value, dict) and FAILED in state.value]
+    if failures:
+        return AWAY.issuperset(failures)
     return _moved_on(one.value, other.value, "")
 
 
