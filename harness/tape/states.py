@@ -146,6 +146,9 @@ def differing(one: Json, other: Json, where: str = "") -> Iterator[Odds]:
                 yield from differing(one[name], other[name], inner)
     elif isinstance(one, list) and isinstance(other, list):
         yield from _differing_lists(one, other, where)
+    elif isinstance(one, str) and isinstance(other, str) and one != other:
+        start = _first_unlike(one, other)
+        yield Odds(where, shown(_from(one, start)), shown(_from(other, start)))
     elif type(one) is not type(other) or one != other:
         yield Odds(where, shown(one), shown(other))
 
@@ -154,6 +157,15 @@ def shown(value: Json) -> str:
     """A value, bounded."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _first_unlike(one: str, other: str) -> int:
+    return next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), min(len(one), len(other)))
+
+
+def _from(text: str, start: int) -> str:
+    """A text that is too long to show, from a little before the place at which it begins to differ."""
+    return text if len(text) <= _LONGEST or start < _LONGEST // 2 else f"...{text[start - _LONGEST // 4 :]}"
 
 
 def _differing_lists(one: list[Json], other: list[Json], where: str) -> Iterator[Odds]:

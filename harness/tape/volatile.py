@@ -66,6 +66,10 @@ LINES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"^tsc: |\bBogoMIPS\b|^clocksource: |^sched_clock: "),
         "the kernel measures its clocks, by another way at each boot",
     ),
+    (
+        re.compile(r"^hrtimer: interrupt took |^perf: interrupt took too long |^TSC found unstable"),
+        "the machine was slow for a moment",
+    ),
     (re.compile(r"^rtc_cmos |^audit: type=2000 "), "the time of day"),
     (
         re.compile(r"^Memory: \d+K/|^node \d+ deferred pages initialised in "),

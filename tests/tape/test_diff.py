@@ -16,7 +16,7 @@ from harness.errors import TapeError
 from harness.ports import HttpQuestion
 from harness.tape.diff import Tolerance, compare_tapes
 from harness.tape.format import Tape
-from harness.tape.states import State, compare
+from harness.tape.states import State, compare, differing
 
 TAPES = Path(str(locator.find_tape("model-lqd8360", None))).parent
 MODEL, VIRTUAL = "model-lqd8360", "virtual-r640"
@@ -212,6 +212,12 @@ def test_only_what_progresses_may_be_skipped(states, is_told):
         [State(values[name], (10.0 * at,)) for at, name in enumerate(names)] for names in ("abc", states)
     )  # fmt: skip
     assert bool(list(compare(one, other, Tolerance()))) is is_told
+
+
+def test_long_texts_are_shown_where_they_differ():
+    odds = next(differing({"stdout": "a" * 500 + "b"}, {"stdout": "a" * 500 + "c"}))
+    assert (odds.what, odds.one[-3:], odds.other[-3:]) == ("stdout", 'ab"', 'ac"')
+    assert len(odds.one) < 100
 
 
 def test_what_lasted_longer_than_the_other_looked_away_is_told():
