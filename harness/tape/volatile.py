@@ -63,20 +63,27 @@ TEXT: tuple[tuple[re.Pattern[str], str, str], ...] = (
 
 LINES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"^tsc: |\bBogoMIPS\b|^clocksource: |^sched_clock: "),
+        re.compile(r"^tsc: |^TSC found unstable|\bBogoMIPS\b|^clocksource: |^sched_clock: "),
         "the kernel measures its clocks, by another way at each boot",
     ),
     (
-        re.compile(r"^hrtimer: interrupt took |^perf: interrupt took too long |^TSC found unstable"),
-        "the machine was slow for a moment",
+        re.compile(
+            r"^\.\.MP-BIOS bug: 8254 timer|^\.{3,} ?(?:trying to set up timer|\(found apic|works\.|failed)"
+            r"|^APIC (?:calibration|delta) "
+        ),
+        "a timer that came late when the kernel looked for it, as under emulation on a busy machine",
     ),
+    (re.compile(r"^hrtimer: interrupt took |^perf: interrupt took too long "), "the machine was slow for a moment"),
     (re.compile(r"^rtc_cmos |^audit: type=2000 "), "the time of day"),
     (
         re.compile(r"^Memory: \d+K/|^node \d+ deferred pages initialised in "),
         "what was freed when the kernel looked, and how long it took",
     ),
-    (re.compile(r"^efi: \w+=0x|^RAMDISK: "), "where firmware put its tables and the initrd, which moves with their size"),
-    (re.compile(r"^\s*\d+\.cmd \d+ [0-9a-f]{64} "), "a command of ours as the terminal echoes it"),
+    (
+        re.compile(r"^efi: \w+=0x|^RAMDISK: "),
+        "where firmware put its tables and the initrd, which moves with their size",
+    ),
+    (re.compile(r"\d+\.cmd \d+ [0-9a-f]{64} "), "a command of ours as the terminal echoes it"),
 )
 """Lines of kernel logs and consoles that are dropped whole: the shape and the reason."""
 

@@ -101,6 +101,21 @@ def test_what_only_counts_time_is_no_difference(tmp_path, file, old, new):
     assert diff(TAPES / VIRTUAL, other) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[    0.1] ..MP-BIOS bug: 8254 timer not connected to IO-APIC",
+        "[    0.1] ....... works.",
+        "[    0.2] APIC delta adjusted to PM-Timer: 6250354 (5248982)",
+        "[    0.3] hrtimer: interrupt took 2 ns",
+    ],
+)
+def test_a_kernel_that_was_slow_for_a_moment_is_no_difference(tmp_path, line):
+    other = copy(VIRTUAL, tmp_path)
+    edit(other, "bodies/host-dmesg@1.txt", lambda text: f"{line}\n{text}")
+    assert diff(TAPES / VIRTUAL, other) == []
+
+
 def test_boot_ids_are_told_apart_inside_a_recording_only(tmp_path):
     text = (TAPES / VIRTUAL / BOOT).read_text(encoding="utf-8")
     first, second = (json.loads(line)["stdout"].strip() for line in text.splitlines() if "boot_id" in line and '"stdout"' in line)
