@@ -217,6 +217,26 @@ def tape_check(
     raise typer.Exit(0 if clean else 4)
 
 
+@tape_app.command("diff")
+def tape_diff(
+    one: Annotated[str, typer.Argument(metavar="A", help="A folder or a bench name.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="Another recording of the same machine doing the same thing.")],
+    tolerance: Annotated[
+        list[str] | None, typer.Option("--tolerance", metavar="TIME|PERCENT", help='Of times: "10 s" and "40 %" if not given.')
+    ] = None,
+    tapes: TapesOption = None,
+) -> None:
+    """Compare two recordings: states collapsed, times within a tolerance. Exit status 1 and a line for each difference."""
+    from harness.cli.tape import diff
+
+    differences = diff(one, other, tapes, tolerance or [])
+    for difference in differences:
+        typer.echo(str(difference))
+    if not differences:
+        typer.echo(f"{one} and {other} tell the same")
+    raise typer.Exit(1 if differences else 0)
+
+
 @tape_app.command("show")
 def tape_show(
     tape: Annotated[str, typer.Argument(metavar="TAPE", help="A folder or a bench name.")],

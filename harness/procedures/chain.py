@@ -2,10 +2,10 @@
 
     expected ─ uplink ─ link ─ buses ─ enumerated ─ bars ─ aperture ─ (driver ─ NVML, added by later stages)
                  │       │       │         │          │        └ 64-bit space: the frame-buffer aperture has no place
-                 │       │       │         │          └ 32-bit space: a BAR has no place
+                 │       │       │         │          └ a BAR has no place: in 32-bit space; of what is no GPU, in either
                  │       │       │         └ the link is up and numbered, and nothing answers
                  │       │       └ no bus number left behind the port
-                 │       └ something is plugged in or not, and the port's link is down
+                 │       └ the port's link is down, or the port does not report it and nothing answers
                  └ the cable to the whole chassis
 
 Pure: a snapshot and the platform in, a Chain out. Parts are found by their path through the tree, never by address: bus
@@ -51,7 +51,7 @@ _READS = {
     ChainLink.LINK: "its link",
     ChainLink.BUSES: "the bus numbers",
     ChainLink.ENUMERATED: "enumeration",
-    ChainLink.BARS: "its 32-bit BARs",
+    ChainLink.BARS: "its BARs",
     ChainLink.APERTURE: "its aperture",
 }
 _ORDER = tuple(ChainLink)
@@ -65,7 +65,7 @@ class Loss:
     """Why a slot (or an uplink) has no usable part: the first link that lost it, and what was found there.
 
     ``place`` is the slot's or uplink's name, ``path`` the bridge or function where it was lost, ``serial`` the part's
-    serial number where the fabric told it.
+    serial number where the fabric told it, ``lost`` which BARs have no place.
     """
 
     place: str
@@ -75,6 +75,12 @@ class Loss:
     cause: str
     do: str
     serial: str = ""
+    lost: str = ""
+
+    @property
+    def at(self) -> str:
+        """The link in words, for BARs with the space that they should be in."""
+        return self.lost if self.link is ChainLink.BARS and self.lost else _READS[self.link]
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class Chain:
         if loss is None or _ORDER.index(loss.link) > _ORDER.index(link):
             return True
         if loss.link != link:
-            raise Blocked(f"{slot} was lost before, at {_READS[loss.link]}: {loss.evidence}")
+            raise Blocked(f"{slot} was lost before, at {loss.at}: {loss.evidence}")
         return False
 
     def explain(self, place: Place) -> str:
@@ -136,7 +142,7 @@ class Chain:
         same = [other for other in self.losses if (other.path, other.link) == (loss.path, loss.link) and other != loss]
         with_it = [other.place for other in same]
         lines = [
-            f"{loss.place}{f' (serial {loss.serial})' if loss.serial else ''} is lost at {_READS[loss.link]}",
+            f"{loss.place}{f' (serial {loss.serial})' if loss.serial else ''} is lost at {loss.at}",
             f"  chain   {' > '.join(f'{name} {count}' for name, count in self.counts())}",
             f"  where   {loss.path}",
             f"  seen    {loss.evidence}",
@@ -201,7 +207,7 @@ def _follow(snapshot: Snapshot, slot: Slot, uplink: Uplink | None, models: Seque
     if lost is None:
         return None
     link, path, finding = lost
-    return Loss(slot.name, link, path, finding.evidence, finding.cause, finding.do)
+    return Loss(slot.name, link, path, finding.evidence, finding.cause, finding.do, lost=finding.lost)
 
 
 def _follow_uplink(snapshot: Snapshot, uplink: Uplink) -> Loss | None:
@@ -244,6 +250,8 @@ def _behind(snapshot: Snapshot, bridge: Function, *, is_uplink: bool, gone: Func
         return ChainLink.BUSES, bridge.path, causes.no_bus(snapshot, bridge)
     if gone is not None:
         return ChainLink.UPLINK if is_uplink else ChainLink.ENUMERATED, gone.path, causes.fell_off(snapshot, gone)
+    if causes.link_is_untold(bridge):
+        return ChainLink.UPLINK if is_uplink else ChainLink.LINK, bridge.path, causes.link_untold(bridge)
     if is_uplink:
         return ChainLink.UPLINK, bridge.path, causes.came_late(bridge)
     return ChainLink.ENUMERATED, bridge.path, causes.no_answer(bridge)

@@ -7,7 +7,7 @@ many-GPU machines name; they are said to be likely, never certain.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.devices.pcie import Function, PortType, RootWindow, Snapshot
 from harness.units import number
@@ -18,11 +18,12 @@ _WIDE = 0x4
 
 @dataclass(frozen=True)
 class Finding:
-    """What was seen, what it likely means, what a person does next: one line each."""
+    """What was seen, what it likely means, what a person does next: one line each; ``lost`` names the BARs that have no place."""
 
     evidence: str
     cause: str
     do: str
+    lost: str = ""
 
 
 def is_wide(function: Function, index: int) -> bool:
@@ -45,6 +46,12 @@ def link_is_down(bridge: Function) -> bool:
     return bridge.link.current_width == 0
 
 
+def link_is_untold(bridge: Function) -> bool:
+    """True where a port has a link that it does not call active or not (LLActRep-), so its width alone proves nothing."""
+    express = None if bridge.config is None else bridge.config.express
+    return express is not None and express.link is not None and express.link.active is None
+
+
 def has_no_bus(snapshot: Snapshot, bridge: Function) -> bool:
     """True where nothing behind a bridge can be numbered."""
     return bridge.secondary_bus == 0 or any(shortage.bdf == bridge.bdf for shortage in snapshot.log.buses)
@@ -65,6 +72,16 @@ def link_down(port: Function, *, is_uplink: bool) -> Finding:
         "power the chassis and the fabric first, wait for their links, then cold-start the host"
         if is_uplink
         else "check that the card is seated and powered, and that the fabric has attached it",
+    )
+
+
+def link_untold(port: Function) -> Finding:
+    """Nothing answers behind a port that does not say whether its link is up."""
+    return Finding(
+        f"{registers(port)}; the port does not report whether its link is active, and nothing answers on bus "
+        f"{port.secondary_bus or 0:02x}",
+        "nothing is plugged in, its link does not train, or it does not answer: this port cannot tell which",
+        "look whether the card is there and has power; swap it with a good neighbour and see whether the fault moves with it",
     )
 
 
@@ -121,6 +138,11 @@ def no_answer(port: Function) -> Finding:
 
 def no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
     """A BAR without an address."""
+    found = _no_place(snapshot, function, index)
+    return replace(found, lost=f"its {'64' if is_wide(function, index) else '32'}-bit BARs")
+
+
+def _no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
     wide = is_wide(function, index)
     short = next(_shortages(snapshot, function, index), "")
     line = short or _driver_line(snapshot, function, index)

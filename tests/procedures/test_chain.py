@@ -153,6 +153,54 @@ def test_nothing_behind_a_good_link_is_lost_at_enumeration():
     assert lost(tree(gpu1=None)).lost_at("box/1").link is ChainLink.ENUMERATED
 
 
+def untold(kind=PortType.DOWNSTREAM):
+    return {"config": registers(kind, active=None, present=True)}
+
+
+def test_nothing_behind_a_port_that_does_not_report_its_link_is_not_counted_as_a_link_seen_up():
+    chain = lost(tree(port1=untold(), gpu1=None))
+    loss = chain.lost_at("box/1")
+    assert (loss.link, loss.path) == (ChainLink.LINK, PORTS[0])
+    assert "the port does not report whether its link is active, and nothing answers on bus 01" in loss.evidence
+    assert "cannot tell which" in loss.cause
+    assert dict(chain.counts())["links up"] == 1
+
+
+def test_a_part_that_answers_behind_a_port_that_does_not_report_its_link_is_not_lost():
+    assert lost(tree(port1=untold(), port2=untold())).losses == ()
+
+
+def test_an_uplink_that_does_not_report_its_link_claims_no_late_chassis():
+    below = {"switch": None, "port1": None, "port2": None, "gpu1": None, "gpu2": None}
+    loss = lost(tree(root=untold(PortType.ROOT_PORT), **below)).uplink_lost("box")
+    assert "does not report whether its link is active" in loss.evidence
+    assert "after the host" not in loss.cause
+
+
+@pytest.mark.parametrize(("flags", "register", "said"), [(WIDE, 0xC, "its 64-bit BARs"), (MEMORY, 0, "its 32-bit BARs")])
+def test_a_lost_bar_is_worded_by_the_space_it_should_be_in(flags, register, said):
+    """An NVMe controller's BAR counts with the BARs, not with an aperture, whichever space it sits in."""
+    platform = load_platform(
+        """
+        name = "bench"
+        [[model]]
+        name = "controller"
+        device = "1b36:0010"
+        bars = { 4 = "16 GiB" }
+        [[slot]]
+        name = "box/1"
+        path = "pci0000:3a/00.0/00.0/01.0/00.0"
+        """,
+        "bench.toml",
+    )
+    config = registers(PortType.ENDPOINT, wide_bars=(4,) if register else ())
+    bars = (Bar(4, 0, 0, flags | 0x20000000),)
+    part = {"vendor": "1b36", "device": "0010", "class_code": "010802", "bars": bars, "config": config}
+    chain = trace(tree(gpu1=part), platform, platform.slots)
+    assert chain.lost_at("box/1").link is ChainLink.BARS
+    assert f"box/1 is lost at {said}" in chain.explain("box/1")
+
+
 def test_a_part_that_answers_ones_is_lost_at_enumeration_with_its_xid():
     gone = {"config": ConfigSpace(b"\xff" * 64, gone=True, problems=())}
     log = KernelLog(xids=(Xid("0000:3d:00", 79, "NVRM: Xid (PCI:0000:3d:00): 79, GPU has fallen off the bus."),))

@@ -6,7 +6,7 @@ possibilities: it lists the HBAs in the server's own slots and nothing behind th
 
 from __future__ import annotations
 
-from harness.lab.idrac import names
+from harness.lab.idrac import chassis_power, names
 from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.web import Json, Reply, Request, Route, collection, link, not_found, ok
 
@@ -56,6 +56,7 @@ def routes(server: Server) -> tuple[Route, ...]:
             {
                 "@odata.id": names.CHASSIS,
                 "@odata.type": "#Chassis.v1_23_0.Chassis",
+                "Actions": chassis_power.actions(),
                 "ChassisType": "RackMount",
                 "Id": "System.Embedded.1",
                 "Links": {"ComputerSystems": [link(names.SYSTEM)], "ManagedBy": [link(names.MANAGER)]},
@@ -96,6 +97,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         Route("GET", names.FIRMWARE, firmware),
         Route("GET", f"{names.FIRMWARE}/{{id}}", one_firmware),
         Route("GET", names.CHASSIS, chassis),
+        *chassis_power.routes(server),
         Route("GET", f"{names.CHASSIS}/PCIeDevices", devices),
         Route("GET", f"{names.CHASSIS}/PCIeDevices/{{id}}", device),
     )

@@ -1,7 +1,7 @@
 """Faults of the qemu grade. Each is real: firmware and kernel meet it and say of it what they say.
 
-An empty slot is caught at enumeration and not at the link, because QEMU's switch ports do not report whether a link is active
-(LLActRep-) and always say x1.
+QEMU's switch ports do not report whether a link is active (LLActRep-) and always say x1, so an empty slot is caught at the link, as
+one that was never seen to be up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAULTS: tuple[Fault, ...] = (
         "pcie.bars",
         _SOURCE,
     ),
-    Fault(ABSENT, "The endpoint of slot08 is not plugged in.", "pcie.enumerated", _SOURCE),
+    Fault(ABSENT, "The endpoint of slot08 is not plugged in.", "pcie.chain-link", _SOURCE),
     Fault(KERNEL, "The kernel's compressed part is damaged: it is started and not a word comes of it.", "boot.host-reach", _SOURCE),
     Fault(PANIC, "The kernel finds nothing to start as process 1 and panics.", "boot.host-reach", _SOURCE),
     Fault(HALT, "The firmware finds nothing to boot and waits for a key in its shell.", "boot.post-halt", _SOURCE),

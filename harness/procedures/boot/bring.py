@@ -19,7 +19,7 @@ from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH,
 from harness.procedures.boot.watch import BARRED, Watch
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED, settle
-from harness.procedures.power import Wanted, obstacle, occupants, send_reset
+from harness.procedures.power import TABLE, Wanted, Way, obstacle, occupants, send_reset
 from harness.procedures.stop import Stop
 
 KEY = "boot"
@@ -159,7 +159,11 @@ def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
     try:
         send_reset(idrac, Wanted.OFF, expected_tag=scene.tag)
         idrac.clock.until(
-            lambda: idrac.system().power_state, lambda power: power == "Off", what="the host to be off", every=5, within=60
+            lambda: idrac.system().power_state,
+            lambda power: power == "Off",
+            what="the host to be off",
+            every=5,
+            within=TABLE[Way.FORCED_OFF].limit,
         )
         rescue = f"the host was switched off (ForceOff); hands are needed: {RUNG}"
     except TapeError:

@@ -22,11 +22,11 @@ from harness.platform import Boot
 from harness.procedures.boot.post import RESTARTS, Sight, restarts, sight
 from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH
 from harness.procedures.endurance import Endurance
-from harness.procedures.power import ResetSent
+from harness.procedures.power import TABLE, ResetSent, Way
 from harness.procedures.stop import Stop
 from harness.units import duration
 
-STARTING = 300.0
+STARTING = TABLE[Way.WARM].limit
 """Seconds from the reset until something shows that the host restarts."""
 
 QUICK = 60.0
