@@ -9,16 +9,21 @@ from harness.errors import BenchError, UsageMistake
 from harness.lab.catalogue import find, qemu_catalogue
 from harness.lab.qemu import tools
 from harness.lab.qemu.faults import ABSENT, FAULTS, HALT, KERNEL, PANIC, WINDOW
-from harness.lab.qemu.hardware import ENDPOINTS, Board, address_bits, command, damage
+from harness.lab.qemu.door import Door
+from harness.lab.qemu.hardware import ENDPOINTS, Board, Lines, address_bits, command, damage
 from harness.lab.qemu.image import Image
 from harness.lab.qemu.tools import Tools, find_tools
+
+
+LINES = Lines(console=5, aside=6, monitor=7)
 
 
 @pytest.fixture
 def board(tmp_path):
     kernel = tmp_path / "vmlinuz"
     kernel.write_bytes(bytes(200_000))
-    return Board(Tools("qemu", Path("code"), Path("vars")), Image(kernel, Path("initrd"), "test"), tmp_path)
+    tools = Tools("qemu", Path("code"), Path("vars"), "ssh-keygen")
+    return Board(tools, Image(kernel, Path("initrd"), "test"), tmp_path, Door(tmp_path, 2222))
 
 
 def devices(line, kind):
@@ -26,7 +31,7 @@ def devices(line, kind):
 
 
 def build(board, *faults, boots=True):
-    return command(board, 42, frozenset(faults), 5, 6, boots=boots)
+    return command(board, 42, frozenset(faults), LINES, boots=boots)
 
 
 def test_each_slot_of_the_platform_has_its_port(board):
@@ -55,7 +60,7 @@ def test_the_bios_decides_what_can_be_addressed(setting, faults, bits):
 
 def test_only_a_wide_machine_has_a_window_of_half_a_tebibyte(board):
     assert "name=opt/ovmf/X-PciMmio64Mb,string=524288" in build(board)
-    assert not [word for word in command(board, 38, frozenset(), 5, 6, boots=True) if "X-PciMmio64Mb" in word]
+    assert not [word for word in command(board, 38, frozenset(), LINES, boots=True) if "X-PciMmio64Mb" in word]
 
 
 def test_firmware_alone_has_nothing_to_boot(board):
@@ -81,10 +86,10 @@ def test_a_damaged_kernel_keeps_its_length_and_its_loader():
 
 def test_what_is_missing_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setattr(tools.shutil, "which", lambda _: None)
-    with pytest.raises(BenchError, match=r"needs qemu-system-x86_64.*apt-get install qemu-system-x86 ovmf"):
+    with pytest.raises(BenchError, match=r"needs qemu-system-x86_64.*apt-get install qemu-system-x86 ovmf openssh-client"):
         find_tools()
     monkeypatch.setattr(tools, "_FIRMWARE", ())
-    with pytest.raises(BenchError, match="needs qemu-system-x86_64 and OVMF"):
+    with pytest.raises(BenchError, match="needs qemu-system-x86_64 and OVMF and ssh-keygen"):
         find_tools()
 
 
