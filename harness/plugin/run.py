@@ -71,6 +71,7 @@ class Run:
     verdict: Verdict | None = None
     folder: Path | None = None
     interrupted: bool = False
+    changed: str = ""
     problems: list[str] = field(default_factory=list)
     refusal: BringupError | None = None
     _identity: dict[str, str] = field(default_factory=dict)
