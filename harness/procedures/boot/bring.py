@@ -40,6 +40,9 @@ NEXT: Mapping[str, str] = {
 }
 """What to do next, by the check that stopped the boot."""
 
+NO_SYSTEM = "start a kernel that is known to work (boot menu, rescue medium), then compare; a file-system check or a PXE loop waits"
+"""What to do next where POST is through and nothing of an operating system was seen."""
+
 
 @dataclass(frozen=True)
 class _Scene:
@@ -139,7 +142,13 @@ def _restart(scene: _Scene, story: BootStory) -> BootStory:
         handover.clear(KEY)
         return _with_evidence(story, stop, "")
     handover.leave(KEY, f"after a restart: {stop.text}", "look at the host's console, then power-cycle it")
-    return _with_evidence(story, stop, NEXT.get(stop.check, ""), _changed(scene, reset))
+    return _with_evidence(story, stop, _advice(watch, stop), _changed(scene, reset))
+
+
+def _advice(watch: Watch, stop: Stop) -> str:
+    """What to do next: where no login was seen, nobody can log in."""
+    is_silent = stop.check == REACH and stop.blame is Blame.PRODUCT and watch.console is not None
+    return NO_SYSTEM if is_silent else NEXT.get(stop.check, "")
 
 
 def _changed(scene: _Scene, reset: ResetSent) -> str:

@@ -146,8 +146,15 @@ class Watch:
         return Stop(LOOP, f"the host restarted {count} times by itself ({self._ids() or 'nothing in the log'}); now {last}")
 
     def _panicked(self, last: Sight) -> Stop | None:
-        line = self.transcript.line(PANIC)
-        return Stop(REACH, f"the kernel panicked ({line}); {self._no_boot()}: {last}") if line else None
+        if not self.panic:
+            return None
+        waited = duration(self.idrac.clock.now() - last.at)
+        return Stop(REACH, f"{self.panic}; {self._no_boot()}: {last} for {waited}")
+
+    @property
+    def panic(self) -> str:
+        """What the kernel said when it panicked, empty where it was not seen to. One that panics and starts again has failed too."""
+        return self.transcript.line(PANIC).partition("]")[2].strip() or self.transcript.line(PANIC)
 
     def _cut_off(self, last: Sight) -> Stop | None:
         """The operating system runs, and the way to it is cut: the network was waited for long enough."""
@@ -194,7 +201,8 @@ class Watch:
                 self.through_at = now.at
             if self.login_at is None and self._shows_login():
                 self.login_at = now.at
-            self._try_host()
+            if not self.panic:
+                self._try_host()
         elif not now.is_through:
             self.through_at = self.login_at = None
             self.heard_before = len(self.transcript.chunks)

@@ -5,11 +5,11 @@ import socket
 
 import pytest
 
-from harness.devices.console import Reading
+from harness.devices.console import Reading, Transcript
 from harness.devices.host import Host
-from harness.errors import AuthRefused, BenchError, Blame, Unreachable, Untrusted
+from harness.errors import AuthRefused, BenchError, Blame, Blocked, Unreachable, Untrusted
 from harness.live.ssh import SshCommands
-from harness.ports import HttpAnswer
+from harness.ports import Chunk, HttpAnswer
 from harness.procedures.boot import bring_up
 from harness.procedures.boot.story import CONSOLE, HALT, LOOP, NEW_BOOT, PROGRESS, REACH
 from harness.procedures.boot.watch import CUT_OFF
@@ -27,6 +27,7 @@ def bring(machine, consent=None, **more):
         machine.handover,
         expected_tag=machine.tag,
         since=handles.get("since"),
+        changed=handles.get("changed", ""),
     )
 
 
@@ -188,8 +189,9 @@ def test_a_host_that_says_nothing_anywhere_is_the_products(lab):
 class Behind:
     """The host as it is behind a lane that fails from the reset on."""
 
-    def __init__(self, machine, error, before=False):
+    def __init__(self, machine, error, before=False, is_on_console=False):
         self.machine, self.error, self.before, self.asked = machine, error, before, 0
+        self.is_on_console = is_on_console
 
     def boot_id(self):
         if self.before or self.machine.lane.resets:
@@ -199,6 +201,85 @@ class Behind:
 
     def observe(self, *argv, timeout=60.0):
         return "" if argv == ("who",) else self.machine.host.observe(*argv, timeout=timeout)
+
+
+class Heard:
+    """A console that says one thing, when POST is through for the first time."""
+
+    def __init__(self, machine, text):
+        self.machine, self.left = machine, [text.encode()]
+
+    def drain(self):
+        if not self.left or not self.machine.lane.resets or self.machine.machine.status().server != "OutOfPOST":
+            return Transcript()
+        return Transcript((Chunk(self.left.pop(), self.machine.clock.now()),))
+
+
+GONE = Unreachable("the host does not answer")
+
+
+def test_a_panic_on_the_console_ends_the_wait_at_once_and_is_the_first_thing_said(lab):
+    platform = lab().platform
+    usual = platform.model_copy(update={"boot": platform.boot.model_copy(update={"usual": 600.0})})
+    machine = lab(platform=usual)
+    host = Behind(machine, GONE)
+    panic = "Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)"
+    console = Heard(machine, f"[    3.574738] {panic}\r\n[    3.600000] Kernel Offset: disabled\r\n")
+    story = bring(machine, host=host, console=console, changed="BIOS SriovGlobalEnable Disabled -> Enabled")
+    assert (story.stopped_by, story.stop.blame) == (REACH, Blame.PRODUCT)
+    assert host.asked == 0
+    assert machine.clock.now() - story.through_at < 30
+    first, *more = story.stopped.splitlines()
+    assert first.startswith(f"{panic}; no new boot in ")
+    assert "(usual 10 min): OutOfPOST, OSBootStarted for " in first
+    assert "console: [    3.600000] Kernel Offset: disabled" in more
+    assert "changed before: BIOS SriovGlobalEnable Disabled -> Enabled and ForceRestart" in more
+    assert more[-1].startswith("next: start a kernel that is known to work")
+
+
+@pytest.mark.parametrize(("said", "reading"), [("", "silent"), ("5.01 4.90\r\n", "strange"), ("\udc80" * 9, "garbage")])
+def test_a_console_without_a_boot_that_is_the_only_way_to_the_host_is_the_benchs(lab, said, reading):
+    machine = lab()
+    console = Heard(machine, "")
+    console.left = [said.encode("utf-8", "surrogateescape")]
+    story = bring(machine, host=Behind(machine, GONE, is_on_console=True), console=console)
+    assert (story.stopped_by, story.stop.blame) == (CONSOLE, Blame.BENCH)
+    assert story.stopped.startswith(f"the console, the only way to the host, is {reading}, and for 15 min")
+    assert "the BMC says OutOfPOST, OSRunning" in story.stopped
+    assert "next: find the port and the rate that talk" in story.stopped
+    story.reached(PROGRESS)
+    with pytest.raises(Blocked, match=r"BLOCKED by boot\.console"):
+        story.reached(REACH)
+
+
+def test_the_login_prompt_of_a_boot_before_this_one_proves_nothing(lab):
+    """It came up, restarted by itself and stayed away: not the network is to blame."""
+    machine = lab()
+    console = Heard(machine, "r640 login: ")
+    story = bring(machine, host=RestartingOnce(machine), console=console)
+    assert console.left == []
+    assert story.restarts == 1
+    assert (story.stopped_by, story.stop.blame) == (REACH, Blame.PRODUCT)
+
+
+class RestartingOnce(Behind):
+    """A host that never answers, and restarts when it is asked for the first time after the reset."""
+
+    def __init__(self, machine):
+        super().__init__(machine, GONE)
+
+    def boot_id(self):
+        if self.machine.lane.resets and not self.asked:
+            self.machine.machine.reset("ForceRestart")
+        return super().boot_id()
+
+
+def test_a_login_prompt_is_seen_where_the_kernel_talks_behind_it(lab):
+    machine = lab()
+    console = Heard(machine, "r640 login: [    3.874326] random: crng init done\r\n")
+    story = bring(machine, host=Behind(machine, GONE), console=console)
+    assert (story.stopped_by, story.stop.blame) == (REACH, Blame.BENCH)
+    assert story.stopped.startswith("the operating system runs (seen on the console) and the host does not answer for 5 min")
 
 
 @pytest.mark.parametrize(
