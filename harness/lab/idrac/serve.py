@@ -22,8 +22,7 @@ from harness.errors import Unreachable
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.idrac.certificate import make_certificate
 
-
-IDLE = 90.0
+IDLE = 90
 """Seconds until an idle connection is hung up on. With cheroot's own ten, whoever asks every ten seconds meets the hang-up."""
 
 

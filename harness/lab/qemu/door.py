@@ -55,12 +55,14 @@ class Door:
     def overlay(self) -> bytes:
         """The machine's own part of its file system, an archive to be laid over the image's."""
         host_key, known = self.folder / "host_key", self.folder / "client_key.pub"
-        return pack((
-            Entry.folder("root", 0o700),
-            Entry.folder(str(Path(recipe.KNOWN_KEYS).parent), 0o700),
-            Entry.file(recipe.HOST_KEY, host_key.read_bytes(), 0o600),
-            Entry.file(recipe.KNOWN_KEYS, known.read_bytes(), 0o600),
-        ))
+        return pack(
+            (
+                Entry.folder("root", 0o700),
+                Entry.folder(str(Path(recipe.KNOWN_KEYS).parent), 0o700),
+                Entry.file(recipe.HOST_KEY, host_key.read_bytes(), 0o600),
+                Entry.file(recipe.KNOWN_KEYS, known.read_bytes(), 0o600),
+            )
+        )
 
 
 def make_door(keygen: str, folder: Path) -> Door:

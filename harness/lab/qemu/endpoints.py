@@ -23,7 +23,10 @@ from harness.lab.qemu.workplace import Workplace
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where the machine is reached. ``pin`` is ``sha256:`` and 64 hex digits, ``console_url`` a pyserial URL, ``door`` what ssh needs."""
+    """Where the machine is reached. ``pin`` is ``sha256:`` and 64 hex digits, ``console_url`` a pyserial URL.
+
+    ``door`` is what ssh needs.
+    """
 
     bmc_url: str
     pin: str

@@ -1,8 +1,8 @@
 """What the lab's image is made of: Debian packages, the files taken from them, and the few files of our own.
 
 PID 1 is busybox init: rc mounts and names the machine, getty asks for a login on ttyS0, acpid turns the power button into
-poweroff, dropbear lets in whoever has the machine's key. ``reboot`` and ``poweroff`` are busybox's. root has no password: the machine exists only on the loopback of whoever
-starts it.
+poweroff, dropbear lets in whoever has the machine's own key. ``reboot`` and ``poweroff`` are busybox's. root has no password on
+the console: the machine exists only on the loopback of whoever starts it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PACKAGES = (
     "libgmp10",
     "libcrypt1",
 )
-"""python3.11-minimal alone has no json; the libraries after pciutils are what lspci is linked with, and those after dropbear-bin what
-the ssh server is linked with (half a megabyte in all; OpenSSH's server wants PAM, Kerberos and systemd)."""
+"""python3.11-minimal alone has no json; the libraries after pciutils are what lspci is linked with, those after
+dropbear-bin what the ssh server is linked with (half a megabyte in all; OpenSSH's server wants PAM, Kerberos and systemd)."""
 
 MODULES = ("kernel/drivers/acpi/button.ko", "kernel/drivers/input/evdev.ko", "kernel/drivers/net/vmxnet3/vmxnet3.ko")
 """Kernel modules of the image: a power button, the way busybox acpid hears of it, and a network card. This card, because its driver

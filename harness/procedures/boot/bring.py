@@ -19,7 +19,7 @@ from harness.procedures.boot.story import CONSOLE, HALT, LOOP, NEW_BOOT, PROGRES
 from harness.procedures.boot.watch import BARRED, Watch
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED, settle
-from harness.procedures.power import Wanted, obstacle, occupants, send_reset
+from harness.procedures.power import ResetSent, Wanted, obstacle, occupants, send_reset
 from harness.procedures.stop import Stop
 
 KEY = "boot"
@@ -71,8 +71,9 @@ def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order ev
 ) -> BootStory:
     """With consent restart the host once and watch it; else look where it is.
 
-    ``since`` is the log's newest entry at the start of the run, ``changed`` says what the run changed before. Raises BenchError where another machine answers, BenchError and
-    DeviceError where the first reads fail; after that it stops instead. Nothing is restarted while a job runs or waits, while
+    ``since`` is the log's newest entry at the start of the run, ``changed`` says what the run changed before.
+    Raises BenchError where another machine answers, BenchError and DeviceError where the first reads fail; after that it stops
+    instead. Nothing is restarted while a job runs or waits, while
     somebody stands at the machine or uses it, or where the host refuses us, so that nobody could see it come back.
     """
     scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag, changed)

@@ -15,7 +15,8 @@ NEW_BOOT, HALT, LOOP, PROGRESS = "boot.new-boot", "boot.post-halt", "boot.loop",
 CONSOLE, REACH, POWER, EVENTS = "boot.console", "boot.host-reach", "boot.power-after-ac", "boot.events"
 
 ORDER = (NEW_BOOT, HALT, LOOP, PROGRESS, CONSOLE, REACH)
-"""The checks a boot passes in this order; the others judge what it left. The console is among them where it is the way to the host."""
+"""The checks a boot passes in this order; the others judge what it left. The console is one of them where it is
+the way to the host."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ reset ──▶ begun ──▶ POST ─────────(no change)─�
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from harness.devices.console import Console, Reading, Transcript
@@ -153,8 +154,8 @@ class Watch:
 
     @property
     def panic(self) -> str:
-        """What the kernel said when it panicked, empty where it was not seen to. One that panics and starts again has failed too."""
-        return self.transcript.line(PANIC).partition("]")[2].strip() or self.transcript.line(PANIC)
+        """What the kernel said when it panicked, without its time; one that then starts again has failed too. Empty where it did not."""
+        return re.sub(r"^\[ *\d+\.\d+\] *", "", self.transcript.line(PANIC))
 
     def _cut_off(self, last: Sight) -> Stop | None:
         """The operating system runs, and the way to it is cut: the network was waited for long enough."""

@@ -8,12 +8,11 @@ from harness import locator
 from harness.errors import BenchError, UsageMistake
 from harness.lab.catalogue import find, qemu_catalogue
 from harness.lab.qemu import tools
-from harness.lab.qemu.faults import ABSENT, FAULTS, HALT, KERNEL, PANIC, WINDOW
 from harness.lab.qemu.door import Door
+from harness.lab.qemu.faults import ABSENT, FAULTS, HALT, KERNEL, PANIC, WINDOW
 from harness.lab.qemu.hardware import ENDPOINTS, Board, Lines, address_bits, command, damage
 from harness.lab.qemu.image import Image
 from harness.lab.qemu.tools import Tools, find_tools
-
 
 LINES = Lines(console=5, aside=6, monitor=7)
 
