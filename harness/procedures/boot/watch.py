@@ -39,6 +39,9 @@ QUICK = 60.0
 BARRED = (AuthRefused, Untrusted)
 """What no waiting changes: an operating system is there and does not let us in, or it is not the one we know."""
 
+PACE = 10.0
+"""Seconds between two looks at a host that starts."""
+
 CUT_OFF = 300.0
 """Seconds that a host has to answer after its login prompt is on the console: DHCP and what waits for it give up within two or
 three minutes (ours)."""
@@ -81,7 +84,7 @@ class Watch:
         """Watch to the end. None where the host came back, else why it did not."""
         try:
             self.idrac.clock.until(
-                self.look, lambda _: self.is_over(), what="the host to come back", every=10, within=self.limits.within
+                self.look, lambda _: self.is_over(), what="the host to come back", every=self._pace(), within=self.limits.within
             )
             stop = self.stop()
             self._read_log()
@@ -93,6 +96,10 @@ class Watch:
         except BringupError as error:
             return Stop(NEW_BOOT if self.began_at is None else PROGRESS, f"the BMC was lost: {error}", error.blame)
         return stop
+
+    def _pace(self) -> float:
+        """Seconds between two looks; a machine that is known to boot fast is looked at more often, to see its stages."""
+        return min(PACE, max(1.0, self.limits.usual / 15)) if self.limits.usual else PACE
 
     def look(self) -> Sight | None:
         """One look at everything; None while the BMC does not answer."""
@@ -154,7 +161,7 @@ class Watch:
 
     @property
     def panic(self) -> str:
-        """What the kernel said when it panicked, without its time; one that then starts again has failed too. Empty where it did not."""
+        """What the kernel said when it panicked, without its time, or nothing. One that then starts again has failed too."""
         return re.sub(r"^\[ *\d+\.\d+\] *", "", self.transcript.line(PANIC))
 
     def _cut_off(self, last: Sight) -> Stop | None:
