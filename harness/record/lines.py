@@ -16,6 +16,9 @@ from typing import Any
 SCHEMA = 1
 FILE_NAME = "results.jsonl"
 
+VOCABULARY = frozenset(("kind", "mode", "source", "stages", "stage", "state", "gate", "outcome", "blame", "verdict"))
+"""Keys whose values are always words of the record itself: a secret that happens to read the same must not take them out."""
+
 
 class CaseOutcome(StrEnum):
     """How a case ended."""

@@ -259,3 +259,20 @@ def test_a_run_killed_in_the_middle_of_writing_leaves_a_readable_record(tmp_path
     assert record.damage == ()
     assert len(record.cases) > 50
     assert [case.id for case in record.cases] == [f"pcie.width[{number}]" for number in range(1, len(record.cases) + 1)]
+
+
+@pytest.mark.parametrize("secret", ["passed", "run", "pcie", "product", "live", "end"])
+def test_a_secret_that_reads_like_a_word_of_the_record_does_not_damage_it(tmp_path, secret):
+    ledger = Ledger(tmp_path / "results.jsonl", lambda text: text.replace(secret, "***"))
+    ledger.write("run", schema=1, id="r1", mode="live", source="model", stages=["pcie"], bench=f"b-{secret}")
+    ledger.write("plan", cases=[{"case": "pcie.width", "check": "pcie.width", "stage": "pcie", "slot": None, "title": secret}])
+    ledger.write("case", case="a", check="a", stage="pcie", outcome="passed", blame="product", message=f"say {secret}")
+    ledger.write("end", verdict="PASSED", blame="", exit=0, at=1.0)
+    ledger.close()
+    record = read_record(tmp_path / "results.jsonl")
+    assert record.closed
+    assert record.run.stages == ("pcie",)
+    assert record.planned[0].stage == "pcie"
+    assert record.cases[0].outcome == "passed"
+    assert record.cases[0].message == "say ***"
+    assert record.run.bench == "b-***"
