@@ -25,7 +25,7 @@ SCREEN = {
     faults.ABSENT: (r"slot08",),
     faults.KERNEL: (
         r"no new boot in .* \(usual 15 s\): the host did not answer for 1 min.*: OutOfPOST, OSBootStarted",
-        r"console: EFI stub: ",
+        r"console: Shell>",
         CHANGED,
         ADVICE,
     ),
