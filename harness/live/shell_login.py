@@ -64,7 +64,7 @@ def place_of(seen: bytes, prompt: str = PROMPT) -> Place:
 
 
 def is_lost(seen: bytes) -> bool:
-    """Whether what was said means that a session there is over: a kernel began, or a login or firmware's prompt stands at the end."""
+    """Whether what was said means that a session there is over: a kernel began, or a login or firmware prompt is at the end."""
     return bool(_BOOTS.search(plain(seen))) or place_of(seen) in (Place.LOGIN, Place.FIRMWARE)
 
 

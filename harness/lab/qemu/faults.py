@@ -33,7 +33,12 @@ FAULTS: tuple[Fault, ...] = (
         _SOURCE,
     ),
     Fault(ABSENT, "The endpoint of slot08 is not plugged in.", "pcie.enumerated", _SOURCE),
-    Fault(KERNEL, "The kernel's compressed part is damaged: it is started, says nothing, and the firmware's shell is back.", "boot.host-reach", _SOURCE),
+    Fault(
+        KERNEL,
+        "The kernel's compressed part is damaged: it is started, says nothing, and the firmware's shell is back.",
+        "boot.host-reach",
+        _SOURCE,
+    ),
     Fault(PANIC, "The kernel finds nothing to start as process 1 and panics.", "boot.host-reach", _SOURCE),
     Fault(HALT, "The firmware finds nothing to boot and waits for a key in its shell.", "boot.post-halt", _SOURCE),
     Fault(

@@ -82,6 +82,11 @@ class Watch:
 
     def run(self) -> Stop | None:
         """Watch to the end. None where the host came back, else why it did not."""
+        stop = self._watch()
+        self._listen()  # while the host was asked for the last time, the console went on
+        return stop
+
+    def _watch(self) -> Stop | None:
         try:
             self.idrac.clock.until(
                 self.look, lambda _: self.is_over(), what="the host to come back", every=self._pace(), within=self.limits.within

@@ -274,6 +274,27 @@ class RestartingOnce(Behind):
         return super().boot_id()
 
 
+def test_what_the_console_said_while_the_host_was_asked_for_the_last_time_is_kept(lab):
+    """An ssh that connects while the machine starts takes as long as the start."""
+    machine = lab()
+    said = [b"[    0.000000] Linux version 6.1.0\r\n"]
+
+    class Starting(Behind):
+        def boot_id(self):
+            answer = machine.host.boot_id()  # it raises until the host is up
+            self.asked += bool(machine.lane.resets)
+            return answer
+
+    class Late:
+        def drain(self):
+            return Transcript((Chunk(said.pop(), machine.clock.now()),)) if host.asked and said else Transcript()
+
+    host = Starting(machine, GONE)
+    story = bring(machine, host=host, console=Late())
+    assert story.stopped == ""
+    assert (host.asked, story.console.reading) == (1, Reading.BOOT)
+
+
 def test_a_login_prompt_is_seen_where_the_kernel_talks_behind_it(lab):
     machine = lab()
     console = Heard(machine, "r640 login: [    3.874326] random: crng init done\r\n")
