@@ -21,7 +21,7 @@ CONSOLE_DEAD = "qemu.console-dead"
 WRONG_PORT = "qemu.console-wrong-port"
 SSH_DEAD = "qemu.ssh-dead"
 
-BOOT = frozenset({KERNEL, PANIC, HALT})
+BOOT = frozenset({KERNEL, PANIC, HALT, SSH_DEAD})
 
 _SOURCE = "seen with OVMF 2022.11 and Linux 6.1 under QEMU 7.2"
 

@@ -213,7 +213,7 @@ class Watch:
             if self.through_at is None:
                 self.through_at = now.at
             if self.login_at is None and self._shows_login():
-                self.login_at = now.at
+                self.login_at = self.transcript.chunks[-1].at  # it mostly stands at the end of what was said
             if not self.panic:
                 self._try_host()
         elif not now.is_through:
