@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,10 @@ import pytest
 from harness import locator
 from harness.errors import BenchError, UsageMistake
 from harness.lab.catalogue import find, qemu_catalogue
-from harness.lab.qemu import tools
+from harness.lab.qemu import recipe, tools
 from harness.lab.qemu.door import Door
-from harness.lab.qemu.faults import ABSENT, FAULTS, HALT, KERNEL, PANIC, WINDOW
-from harness.lab.qemu.hardware import ENDPOINTS, Board, Lines, address_bits, command, damage
+from harness.lab.qemu.faults import ABSENT, FAULTS, HALT, KERNEL, PANIC, SSH_DEAD, WINDOW, WRONG_PORT
+from harness.lab.qemu.hardware import ENDPOINTS, Board, Lines, address_bits, command, damage, prepare_board
 from harness.lab.qemu.image import Image
 from harness.lab.qemu.tools import Tools, find_tools
 
@@ -74,6 +75,37 @@ def test_a_panic_and_a_bad_kernel_are_what_is_booted(board):
     booted = Path(line[line.index("-kernel") + 1])
     assert booted != board.image.kernel
     assert booted.read_bytes() == damage(board.image.kernel.read_bytes()) != board.image.kernel.read_bytes()
+
+
+def test_the_network_card_leads_in_from_loopback_only_and_nothing_leads_out(board):
+    line = build(board)
+    assert "user,id=network,restrict=on,hostfwd=tcp:127.0.0.1:2222-:22" in line
+    (card,) = devices(line, "vmxnet3")
+    assert card.endswith("bus=pcie.0,addr=2.0")
+    assert recipe.NETWORK_CARD == "enp0s2"
+
+
+def test_dead_ssh_is_a_card_on_another_bus(board):
+    line = build(board, SSH_DEAD)
+    assert len(devices(line, "pcie-root-port")) == 2
+    (card,) = devices(line, "vmxnet3")
+    assert card.endswith("bus=aside")
+
+
+def test_at_the_wrong_port_something_writes_numbers(board):
+    assert "lab.numbers" in build(board, WRONG_PORT)[build(board, WRONG_PORT).index("-append") + 1]
+    assert not [word for word in build(board) if "lab.numbers" in word]
+
+
+def test_the_machine_s_own_file_system_is_the_image_s_with_its_keys_laid_over(tmp_path):
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("install openssh-client")
+    (tmp_path / "vars").write_bytes(b"empty")
+    (tmp_path / "image").write_bytes(b"image")
+    tools = Tools("qemu", Path("code"), tmp_path / "vars", "ssh-keygen")
+    board = prepare_board(tools, Image(Path("kernel"), tmp_path / "image", "test"), tmp_path)
+    assert board.initrd.read_bytes() == b"image" + board.door.overlay()
+    assert (tmp_path / "vars.fd").read_bytes() == b"empty"
 
 
 def test_a_damaged_kernel_keeps_its_length_and_its_loader():

@@ -20,11 +20,12 @@ pytestmark = [pytest.mark.qemu, pytest.mark.socket]
 EXIT = {Blame.PRODUCT: 1, Blame.BENCH: 3}
 ADVICE = r"next: start a kernel that is known to work \(boot menu, rescue medium\)"
 CHANGED = r"changed before: BIOS MmioAbove4Gb Disabled -> Enabled, .*\(JID_\d+\) and ForceRestart"
+WAITED = r"[\d.]+ (?:s|min)[\w. ]*?"
 SCREEN = {
     faults.WINDOW: (r"\(kernel: .*BAR 4.*no space",),
     faults.ABSENT: (r"slot08",),
     faults.KERNEL: (
-        r"no new boot in .* \(usual 15 s\): the host did not answer for \d+\.?\d* s: OutOfPOST, OSBootStarted",
+        rf"no new boot in .* \(usual 15 s\): the host did not answer for {WAITED}: OutOfPOST, OSBootStarted",
         r"console: Shell>",
         CHANGED,
         ADVICE,
@@ -43,17 +44,17 @@ SCREEN = {
         r"next: read the reason on the screen",
     ),
     faults.CONSOLE_DEAD: (
-        r"the console, the only way to the host, is silent, and for \d+\.?\d* s the BMC says OutOfPOST, OSRunning",
+        rf"the console, the only way to the host, is silent, and for {WAITED} the BMC says OutOfPOST, OSRunning",
         CHANGED,
         r"next: find the port and the rate that talk \(bringup console probe BENCH\)",
     ),
     faults.WRONG_PORT: (
-        r"the console, the only way to the host, is strange, and for \d+\.?\d* s the BMC says OutOfPOST, OSRunning",
+        rf"the console, the only way to the host, is strange, and for {WAITED} the BMC says OutOfPOST, OSRunning",
         r"console: \d+\.\d\d \d+\.\d\d",
         r"next: find the port and the rate that talk \(bringup console probe BENCH\)",
     ),
     faults.SSH_DEAD: (
-        r"the operating system runs \(seen on the console\) and the host does not answer for \d+\.?\d* s: OutOfPOST, OSRunning",
+        rf"the operating system runs \(seen on the console\) and the host does not answer for {WAITED}: OutOfPOST, OSRunning",
         r"host: root@127\.0\.0\.1: no ssh connection",
         r"console: ip: can't find device 'enp0s2'",
         r"next: log in on the console: a network card that new bus numbers renamed",
