@@ -186,7 +186,8 @@ def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
     except BringupError as error:
         rescue = f"the host could not be switched off ({error}); hands are needed: {RUNG}"
     scene.handover.leave(KEY, f"the host restarted for ever; {rescue}", "ComputerSystem.Reset On")
-    return _with_evidence(replace(story, rescue=rescue), stop, rescue)
+    changed = "" if story.reset is None else _changed(scene, story.reset)
+    return _with_evidence(replace(story, rescue=rescue), stop, rescue, changed)
 
 
 def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:

@@ -172,6 +172,7 @@ def test_a_looping_machine_is_switched_off_and_hands_are_asked_for(lab):
     assert machine.lane.resets == ["ForceRestart", "ForceOff"]
     assert machine.machine.status().power == "Off"
     assert "hands are needed" in story.stopped
+    assert "changed before: ForceRestart" in story.stopped
     assert "undo: ComputerSystem.Reset On" in machine.handover.line()
 
 
