@@ -22,8 +22,8 @@ ADVICE = r"next: start a kernel that is known to work \(boot menu, rescue medium
 CHANGED = r"changed before: BIOS MmioAbove4Gb Disabled -> Enabled, .*\(JID_\d+\) and ForceRestart"
 WAITED = r"[\d.]+ (?:s|min)[\w. ]*?"
 SCREEN = {
-    faults.WINDOW: (r"\(kernel: .*BAR 4.*no space",),
-    faults.ABSENT: (r"slot08",),
+    faults.WINDOW: (r"> enumerated 20 > BARs assigned 2 >", r"seen pci 0000:\S+ BAR \d \[.*(?:no space|failed to assign)"),
+    faults.ABSENT: (r"pcie\.enumerated failed \(product\) pcie\.enumerated\[slot08\]",),
     faults.KERNEL: (
         rf"no new boot in .* \(usual 15 s\): the host did not answer for {WAITED}: OutOfPOST, OSBootStarted",
         r"console: Shell>",
