@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BenchError, BringupError, UsageMistake
+from harness.limits import Limit
 from harness.measurement import Measurement
 from harness.record.lines import TIMES, VOCABULARY, ordered
 
@@ -61,6 +62,7 @@ class Ledger:
             value=measurement.value,
             unit=measurement.unit,
             limit=None if measurement.limit is None else str(measurement.limit),
+            bounds=None if measurement.limit is None else _bounds(measurement.limit),
             outcome=measurement.outcome.value,
             margin=None if measurement.margin is None else round(measurement.margin, 9),
             part=None if measurement.part is None else vars(measurement.part),
@@ -135,6 +137,11 @@ class Ledger:
             if isinstance(value, Set):
                 return [self._plain(inner, depth + 1) for inner in sorted(value, key=_text)]
         return _utf8(self._mask(_text(value)))
+
+
+def _bounds(limit: Limit) -> dict[str, Any]:
+    bounds: dict[str, Any] = {"kind": limit.kind, "values": list(limit.bounds)}
+    return bounds | {"within": limit.within} if limit.within else bounds
 
 
 def _word(value: object) -> Any:
