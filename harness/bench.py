@@ -162,9 +162,16 @@ class Fabric(Model):
 
 
 class Lab(Model):
-    """A machine of the virtual lab instead of a real one."""
+    """A machine of the virtual lab instead of a real one. ``host`` is the way to the operating system of one in QEMU."""
 
     grade: Literal["model", "qemu"]
+    host: Literal["console", "ssh"] = "console"
+
+    @model_validator(mode="after")
+    def _has_a_network(self) -> Lab:
+        if self.host == "ssh" and self.grade != "qemu":
+            raise ValueError('host = "ssh" needs grade = "qemu": the model has no network')
+        return self
 
 
 class Bench(Model):
@@ -208,6 +215,13 @@ class Bench(Model):
         if self.host is not None and self.host.via == "console" and self.console is None:
             raise ValueError('host.via = "console" needs a [console]')
         return self
+
+    @property
+    def host_is_on_console(self) -> bool:
+        """True where the console is the only way to the operating system."""
+        if self.lab is not None:
+            return self.lab.grade == "qemu" and self.lab.host == "console"
+        return self.host is not None and self.host.via == "console"
 
     @property
     def is_live(self) -> bool:

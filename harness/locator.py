@@ -69,8 +69,8 @@ def read_bench(name: str) -> tuple[str, Path]:
 
 
 def find_platform(name: str, beside: Path | None = None) -> tuple[Platform, Path]:
-    """Load a platform by name; ``beside`` is the bench file that names it, whose sibling folder is looked in first."""
-    siblings = () if beside is None else (beside.parent / f"{name}.toml", beside.parent.parent / "platforms" / f"{name}.toml")
+    """Load a platform by name; ``beside`` is the bench file that names it, beside whose folder is looked first."""
+    siblings = () if beside is None else (beside.parent.parent / "platforms" / f"{name}.toml", beside.parent / f"{name}.toml")
     for file in siblings:
         if file.is_file() and file.resolve() != (beside.resolve() if beside else None):
             return load_platform(_text(file, "platform"), str(file)), file

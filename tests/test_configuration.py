@@ -128,6 +128,7 @@ def test_a_platform_without_slots_is_refused():
         ("192.0.2.10", "CHANGE-ME", "bmc.url: still the draft's placeholder"),
         ("ab" * 32, "00" * 32, "bmc.pin: still the draft's placeholder"),
         ("[bmc]", '[lab]\ngrade = "model"\n[bmc]', "exclude each other"),
+        ("[bmc]", '[lab]\ngrade = "model"\nhost = "ssh"\n[bmc]', 'lab: host = "ssh" needs grade = "qemu"'),
         ('name = "r640-07"', 'name = "../r640"', "is not a name of letters"),
     ],
 )
@@ -292,6 +293,31 @@ def test_a_bench_file_finds_the_platform_beside_it(tmp_path, monkeypatch):
     (tmp_path / "lab" / "platforms" / "lqd8360.toml").write_text(PLATFORM.replace('system = "PowerEdge R640"', 'system = "mine"'))
     bench, found = locator.find_bench(str(file))
     assert locator.find_platform(bench.platform, found)[0].system == "mine"
+
+
+def test_the_folder_of_platforms_comes_before_a_bench_that_is_called_like_the_platform(tmp_path):
+    for folder in ("benches", "platforms"):
+        (tmp_path / folder).mkdir()
+    file = tmp_path / "benches" / "mine.toml"
+    for name in ("mine.toml", "lqd8360.toml"):
+        (tmp_path / "benches" / name).write_text(BENCH)
+    (tmp_path / "platforms" / "lqd8360.toml").write_text(PLATFORM)
+    assert locator.find_platform("lqd8360", file)[0].name == "lqd8360"
+
+
+@pytest.mark.parametrize(
+    ("reached", "is_on_console"),
+    [
+        ('[lab]\ngrade = "model"', False),
+        ('[lab]\ngrade = "qemu"', True),
+        ('[lab]\ngrade = "qemu"\nhost = "ssh"', False),
+        ('[host]\nvia = "console"\n[console]\nurl = "socket://192.0.2.1:7000"', True),
+        ('[host]\nvia = "ssh"\naddress = "r640"\n[console]\nurl = "socket://192.0.2.1:7000"', False),
+    ],
+)
+def test_a_bench_knows_whether_the_console_is_the_way_to_its_host(reached, is_on_console):
+    bench = load_bench(f'schema = 1\nname = "b"\nplatform = "p"\n{reached}\n', "b.toml")
+    assert bench.host_is_on_console is is_on_console
 
 
 def test_blame_follows_the_branch_of_the_exception():

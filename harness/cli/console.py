@@ -1,6 +1,7 @@
 """``bringup console``: a bench's console on this terminal, and which port and baud rate talk.
 
-Both hold the machine's lock, so a run and a person at the console exclude each other.
+Both hold the machine's lock, so a run and a person at the console exclude each other. Of the lab's virtual machine it is the one
+that `bringup lab up` keeps; a run has a machine of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness import locator
-from harness.bench import Bench, Console
+from harness.bench import Bench, Console, Lab
 from harness.clock import Clock, Deadline, WallClock
 from harness.devices.console import Reading, Transcript
 from harness.errors import BenchError, UsageMistake
@@ -64,10 +65,21 @@ def probe(name: str, urls: tuple[str, ...] = ()) -> Iterator[tuple[str, bool]]:
 def _bench_with_console(name: str) -> tuple[Bench, Console]:
     bench, file = locator.find_bench(name)
     if bench.lab is not None:
-        raise UsageMistake(f"bench {bench.name} is a simulated machine; bringup console opens those of real ones")
+        return bench, _standing_console(bench, bench.lab)
     if bench.console is None:
         raise UsageMistake(f"{file}: there is no [console]: give it a url (a device, socket://, rfc2217://) or a command")
     return bench, bench.console
+
+
+def _standing_console(bench: Bench, lab: Lab) -> Console:
+    from harness.lab.qemu.standing import find_standing
+
+    if lab.grade != "qemu":
+        raise UsageMistake(f"bench {bench.name} is a model within the run; it has no console to open")
+    standing = find_standing()
+    if standing is None:
+        raise UsageMistake(f"the virtual machine of bench {bench.name} is not up; `bringup lab up` starts it")
+    return Console(url=standing.console_url)
 
 
 @contextmanager

@@ -64,6 +64,8 @@ def status() -> tuple[list[str], bool]:
         f"pin      {standing.pin}",
         f"login    {standing.user} / {standing.password}   (good for this machine only)",
         f"console  {standing.console_url}   (one client at a time; log in as root, no password)",
+        "         or `bringup console virtual-r640`",
+        f"ssh      {standing.ssh}",
         'power    it begins switched off: POST {"ResetType": "On"} to .../Actions/ComputerSystem.Reset',
         "end      bringup lab down",
     ], True

@@ -98,6 +98,10 @@ class Transcript:
         """True where a line matches the regular expression anywhere."""
         return any(re.search(pattern, line) for line in self.text.splitlines())
 
+    def line(self, pattern: str) -> str:
+        """The first line that matches the regular expression anywhere, empty where none does."""
+        return next((line.strip() for line in self.text.splitlines() if re.search(pattern, line)), "")
+
 
 class Console:
     """The console of one machine, read only."""

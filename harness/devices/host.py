@@ -22,11 +22,15 @@ _TAIL = 300
 class Host:
     """Asks one host. ``python`` and ``wrapper`` (such as ``docker exec -i torch``) are for the GPU workers.
 
+    ``is_on_console`` is True where the serial console is the way to it: a console that is dead says nothing about the host then.
     Every call asks anew: nothing is remembered.
     """
 
-    def __init__(self, asks: CommandAsks, clock: Clock, *, python: str = "python3", wrapper: str = "") -> None:
+    def __init__(
+        self, asks: CommandAsks, clock: Clock, *, python: str = "python3", wrapper: str = "", is_on_console: bool = False
+    ) -> None:
         self.clock = clock
+        self.is_on_console = is_on_console
         self._asks = asks
         self._python = python
         self._wrapper = wrapper

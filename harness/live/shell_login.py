@@ -29,7 +29,7 @@ _REFUSED = re.compile(
     r"login incorrect|authentication failure|permission denied|account .{0,40}locked|maximum number of tries", re.IGNORECASE
 )
 _FIRMWARE = re.compile(r"^(?:grub(?: rescue)?>|shell>|=>) ?$", re.IGNORECASE)
-_BOOTS = re.compile(rb"Linux version \d|Command line: ")
+_BOOTS = re.compile(rb"Linux version \d|Command line: |EFI stub: ")
 _LINE = 200
 _KEPT = 4096
 _QUIET_SECONDS = 0.3
@@ -64,8 +64,8 @@ def place_of(seen: bytes, prompt: str = PROMPT) -> Place:
 
 
 def is_lost(seen: bytes) -> bool:
-    """Whether what was said means that a session there is over: a kernel began, or a login prompt stands at the end."""
-    return bool(_BOOTS.search(plain(seen))) or place_of(seen) is Place.LOGIN
+    """Whether what was said means that a session there is over: a kernel began, or a login or firmware prompt is at the end."""
+    return bool(_BOOTS.search(plain(seen))) or place_of(seen) in (Place.LOGIN, Place.FIRMWARE)
 
 
 class Entrance:

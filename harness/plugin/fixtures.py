@@ -84,10 +84,10 @@ def host(bringup_run: Run) -> Host:
 
 
 def _host(run: Run) -> Host | None:
-    asks, settings = run.lanes.host, run.bench.host
+    asks, settings, on_console = run.lanes.host, run.bench.host, run.bench.host_is_on_console
     if asks is None or settings is None:
-        return None if asks is None else Host(asks, run.clock)
-    return Host(asks, run.clock, python=settings.python, wrapper=settings.wrapper)
+        return None if asks is None else Host(asks, run.clock, is_on_console=on_console)
+    return Host(asks, run.clock, python=settings.python, wrapper=settings.wrapper, is_on_console=on_console)
 
 
 @pytest.fixture(scope="session")
@@ -115,7 +115,7 @@ def contact(bringup_run: Run, bmc: Idrac) -> Contact:
 @pytest.fixture(scope="session")
 def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:  # noqa: ARG001 - contact comes first
     """Fact: what came of bringing the BIOS settings to what the platform wants."""
-    return bring_bios(
+    story = bring_bios(
         bmc,
         bringup_run.platform,
         bringup_run.consent,
@@ -123,6 +123,8 @@ def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:  # noqa: 
         expected_tag=bringup_run.bench.service_tag,
         host=_host(bringup_run),
     )
+    bringup_run.changed = story.changed
+    return story
 
 
 @pytest.fixture(scope="session")
@@ -137,6 +139,7 @@ def boot(bringup_run: Run, contact: Contact, bmc: Idrac, console: Console | None
         bringup_run.handover,
         expected_tag=bringup_run.bench.service_tag,
         since=contact.lc_baseline,
+        changed=bringup_run.changed,
     )
 
 

@@ -149,18 +149,27 @@ def _virtual(settings: Settings, bench: Bench, platform: Platform, slots: tuple[
     """A virtual machine in QEMU, reached by the live adapters as a real one is; it exists as long as the run."""
     from harness.lab.catalogue import find, qemu_catalogue
     from harness.lab.qemu.endpoints import open_qemu
+    from harness.lab.qemu.faults import SSH_DEAD
     from harness.lab.qemu.machine import BMC_PASSWORD
     from harness.live.http import RedfishHttp
     from harness.live.serial import SerialStream
     from harness.live.shell import ConsoleShell
+    from harness.live.ssh import SshCommands
 
     faults = find(settings.faults, qemu_catalogue())
+    over_ssh = not bench.host_is_on_console
+    if SSH_DEAD in faults and not over_ssh:
+        raise UsageMistake(f"--fault {SSH_DEAD} needs a host over ssh, and bench {bench.name} has it on the console")
     clock = WallClock()
 
     def open_lanes(held: ExitStack) -> Lanes:
         machine = held.enter_context(open_qemu(clock, faults))
         bmc = RedfishHttp(machine.bmc_url, machine.user, GivenSecret(machine.password), clock, pin=machine.pin)
-        shell = ConsoleShell(SerialStream(machine.console_url, clock), clock, user="root")
+        console = SerialStream(machine.console_url, clock)
+        if over_ssh:
+            ssh = SshCommands(machine.door.address, clock, options=machine.door.options)
+            return Lanes(bmc=bmc, host=ssh, console=console)
+        shell = ConsoleShell(console, clock, user="root")
         return Lanes(bmc=bmc, host=shell, console=shell.listener())
 
     return _touching(

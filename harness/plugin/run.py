@@ -7,6 +7,7 @@ Run.close()           the last: sessions, tape, record, lock
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from harness.procedures.guard import GuardedBmc
 from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
 from harness.record.ledger import Ledger
+from harness.record.lines import CaseOutcome
 from harness.record.verdict import Verdict, conclude
 from harness.tape.header import TapeInfo
 from harness.tape.player import Player
@@ -41,6 +43,8 @@ from harness.tape.tracks import Tracks
 
 PROCEDURES = ("session/bios", "session/boot")
 """The tracks whose writes say themselves what they leave on the machine."""
+
+_BLOCKER = re.compile(r"BLOCKED by ([\w.-]+):")
 
 RUN = pytest.StashKey["Run"]()
 CASE = pytest.StashKey[Case]()
@@ -72,11 +76,13 @@ class Run:
     verdict: Verdict | None = None
     folder: Path | None = None
     interrupted: bool = False
+    changed: str = ""
     problems: list[str] = field(default_factory=list)
     refusal: BringupError | None = None
     _identity: dict[str, str] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _facts: list[str] = field(default_factory=list)
+    _vital: set[str] = field(default_factory=set)
     _harness_failures: list[Case] = field(default_factory=list)
     _held: ExitStack = field(default_factory=ExitStack)
     _chronicle: Chronicle | None = None
@@ -186,9 +192,11 @@ class Run:
         return case.measure
 
     def end_case(self, case: Case) -> None:
-        """Record what became of a case and move the gates."""
+        """Record what became of a case and move the gates. A check that a vital one was blocked by is as vital."""
+        if case.is_vital and case.outcome == CaseOutcome.BLOCKED and (blocker := _BLOCKER.match(case.message)):
+            self._vital.add(blocker[1])
         if case.failed:
-            if case.is_vital:
+            if case.is_vital or case.check in self._vital:
                 self.gates.close(case.stage, f"BLOCKED by {case.id}")
             if case.is_presence and case.blame == Blame.PRODUCT:
                 self.gates.lose(case.stage, case.parts, f"BLOCKED by {case.id}")

@@ -10,6 +10,7 @@ from harness.limits import exactly, one_of
 from harness.platform import Platform
 from harness.plugin.measuring import Measure
 from harness.procedures.boot import BootStory
+from harness.procedures.boot.story import CONSOLE
 from harness.procedures.contact import Contact
 
 _ADVICE = {
@@ -26,6 +27,8 @@ def test_the_console_shows_the_boot(boot: BootStory, measure: Measure) -> None:
         raise NotApplicable("the bench has no [console], or no boot was watched")
     measure("boot.console-bytes", len(boot.console.data), unit="B")
     measure("boot.console-readable", round(100 * boot.console.readable, 1), unit="%")
+    if boot.stopped_by == CONSOLE:
+        boot.reached(CONSOLE)
     if boot.console_error:
         raise BenchError(f"the console broke off: {boot.console_error}")
     if boot.console.reading is not Reading.BOOT:

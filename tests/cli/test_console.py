@@ -176,11 +176,14 @@ def test_a_console_without_a_terminal_is_refused(device, bench):
     assert (done.returncode, done.stderr) == (2, "bringup: bringup console needs a terminal on standard input and output\n")
 
 
-def test_a_bench_without_a_console_and_a_simulated_one_are_refused(bench, tmp_path):
+def test_a_bench_without_a_console_and_one_that_is_not_up_are_refused(bench, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     file, _ = bench('command = "x"')
     file.write_text(file.read_text().split("[console]")[0] + '[host]\nvia = "local"\n')
     assert "there is no [console]" in bringup("console", file).stderr
-    assert "is a simulated machine" in bringup("console", "model-lqd8360").stderr
+    assert "is a model within the run; it has no console" in bringup("console", "model-lqd8360").stderr
+    done = bringup("console", "virtual-r640")
+    assert (done.returncode, "`bringup lab up` starts it" in done.stderr) == (2, True)
 
 
 def test_only_a_probe_takes_more_than_a_bench(bench):

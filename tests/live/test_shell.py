@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from harness.clock import Deadline, WallClock
 from harness.errors import AuthRefused, BenchError, OwnershipError, Timeout, Unreachable, UsageMistake
 from harness.live.shell import ConsoleShell
-from harness.live.shell_login import Place, place_of
+from harness.live.shell_login import Place, is_lost, place_of
 from harness.live.terminal import CommandStream
 from harness.ports import Chunk, CommandQuestion
 from harness.secret import SecretReference
@@ -360,6 +360,23 @@ class TestLogin:
 )
 def test_where_a_console_is_is_told_by_its_last_line(seen, place):
     assert place_of(seen) is place
+
+
+@pytest.mark.parametrize(
+    ("seen", "lost"),
+    [
+        (b"[    0.000000] Linux version 6.1.0\r\n", True),
+        (b"\x1b[2JEFI stub: Loaded initrd from LINUX_EFI_INITRD_MEDIA_GUID device path\r\n", True),
+        (b"UEFI Interactive Shell v2.2\r\nShell> ", True),
+        (b"grub> ", True),
+        (b"r640 login: ", True),
+        (b"[   77.1] usb 1-1: new device\r\n", False),
+        (b"root@r640:~# ", False),
+    ],
+)
+def test_a_session_is_over_where_the_machine_starts_anew_even_without_a_word_of_a_kernel(seen, lost):
+    """Else what was meant for a shell would be typed into firmware."""
+    assert is_lost(seen) is lost
 
 
 class TestLoss:

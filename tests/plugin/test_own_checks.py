@@ -95,6 +95,26 @@ def test_a_blocked_check_gives_the_original_reason(done):
     assert "the meter is off" in done.cases["bmc.second-user"]["message"]
 
 
+def test_a_check_that_a_vital_one_is_blocked_by_closes_the_gate_when_it_fails(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text("""
+import pytest
+from harness.errors import BenchError, Blocked
+
+@pytest.mark.check("bmc.way")
+@pytest.mark.vital
+def test_a(): raise Blocked("BLOCKED by bmc.line: it is cut")
+
+@pytest.mark.check("bmc.line")
+def test_b(): raise BenchError("it is cut")
+
+@pytest.mark.check("bmc.after")
+def test_c(): ...
+""")
+    done = bringup("run", "--suite", "test_a.py", "--stage", "bmc", folder=tmp_path)
+    assert [done.cases[case]["outcome"] for case in ("bmc.way", "bmc.line", "bmc.after")] == ["blocked", "error", "blocked"]
+    assert done.cases["bmc.after"]["message"] == "BLOCKED by bmc.line"
+
+
 def test_a_check_without_an_id_runs_after_the_stages_once_a_slot(bringup, folder, tmp_path):
     done = bringup("run", "--suite", str(folder / "test_checks.py"), folder=tmp_path)
     own = [case for case in done.cases if case.startswith("own.")]

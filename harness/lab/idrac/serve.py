@@ -22,6 +22,9 @@ from harness.errors import Unreachable
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.idrac.certificate import make_certificate
 
+IDLE = 90
+"""Seconds until an idle connection is hung up on. With cheroot's own ten, whoever asks every ten seconds meets the hang-up."""
+
 
 @dataclass(frozen=True)
 class Served:
@@ -44,6 +47,7 @@ def serve(application: IdracApplication, host: str = "127.0.0.1", port: int = 0)
         certificate = make_certificate(Path(folder), host)
         server = HTTPServer((host, port), gateway=_gateway(application), minthreads=4, server_name="model-idrac")
         server.expiration_interval = 0.05  # seconds; stopping takes as long
+        server.timeout = IDLE
         server.ssl_adapter = BuiltinSSLAdapter(str(certificate.pem), str(certificate.key))
         server.prepare()
         thread = threading.Thread(target=server.serve, name="model-idrac", daemon=True)

@@ -1,6 +1,6 @@
-"""A virtual machine with everything that a client of a real one needs: Redfish over TLS, and a console.
+"""A virtual machine with everything that a client of a real one needs: Redfish over TLS, a console, ssh.
 
-open_qemu ─▶ Endpoints     BMC URL, pin and login · console URL · service tag
+open_qemu ─▶ Endpoints     BMC URL, pin and login · console URL · ssh · service tag
     the end of the block leaves nothing: no process, no socket, no file
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.clock import WallClock
 from harness.errors import BenchError
 from harness.lab.idrac.application import IdracApplication
+from harness.lab.qemu.door import Door
 from harness.lab.qemu.image import Image, find_image
 from harness.lab.qemu.machine import BMC_PASSWORD, BMC_USER, SERVICE_TAG, QemuMachine
 from harness.lab.qemu.tools import find_tools
@@ -22,13 +23,17 @@ from harness.lab.qemu.workplace import Workplace
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where the machine is reached. ``pin`` is ``sha256:`` and 64 hex digits, ``console_url`` a pyserial URL."""
+    """Where the machine is reached. ``pin`` is ``sha256:`` and 64 hex digits, ``console_url`` a pyserial URL.
+
+    ``door`` is what ssh needs.
+    """
 
     bmc_url: str
     pin: str
     user: str
     password: str
     console_url: str
+    door: Door
     service_tag: str
     machine: QemuMachine
 
@@ -68,4 +73,4 @@ def open_qemu(
         QemuMachine(clock, tools, image, faults, Workplace(root)) as machine,
         serve(_InTurn(machine), port=port) as served,
     ):
-        yield Endpoints(served.url, served.pin, BMC_USER, BMC_PASSWORD, machine.console_url, SERVICE_TAG, machine)
+        yield Endpoints(served.url, served.pin, BMC_USER, BMC_PASSWORD, machine.console_url, machine.door, SERVICE_TAG, machine)

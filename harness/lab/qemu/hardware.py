@@ -1,8 +1,10 @@
-"""The virtual machine as a QEMU command line: one root port, a switch, and twenty endpoints behind it.
+"""The virtual machine as a QEMU command line: a switch with twenty endpoints behind it, a network card, and serial ports.
 
     pcie.0 ─ 01.0 root port ─ 00.0 x3130-upstream ─┬ 00.0 xio3130-downstream ─ 00.0 nvme     slot01
                                                    ├ 01.0 xio3130-downstream ─ 00.0 nvme     slot02
                                                    └ ...
+           ├ 02.0 network card                       (or, with a fault, behind a root port: on another bus)
+           └ 1f.0 two serial ports: the console, and one that nobody listens to
 
 Each endpoint is an NVMe controller with a 16 GiB persistent-memory region behind BAR 4: the one device of QEMU that is a PCIe
 endpoint, has a large 64-bit prefetchable BAR and no I/O BAR. The memory is a sparse file that nothing writes to.
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.lab.qemu import faults
+from harness.lab.qemu.door import LOOPBACK, Door, make_door
 from harness.lab.qemu.image import Image
 from harness.lab.qemu.tools import Tools
 
@@ -37,15 +40,34 @@ _COMMAND_LINE = "console=ttyS0,115200"
 
 @dataclass(frozen=True)
 class Board:
-    """What stays the same from power-on to power-on: programs, image, and where the machine keeps its files."""
+    """What stays the same from power-on to power-on: programs, image, where the machine keeps its files, the way in over ssh."""
 
     tools: Tools
     image: Image
     folder: Path
+    door: Door
 
-    def prepare(self) -> None:
-        """Write the files that QEMU needs: an empty variable store."""
-        (self.folder / "vars.fd").write_bytes(self.tools.variables.read_bytes())
+    @property
+    def initrd(self) -> Path:
+        """The image's file system with the machine's own part laid over it."""
+        return self.folder / "initrd"
+
+
+def prepare_board(tools: Tools, image: Image, folder: Path) -> Board:
+    """Write the files that QEMU needs: an empty variable store, keys, the file system. Raises BenchError."""
+    board = Board(tools, image, folder, make_door(tools.keygen, folder))
+    (folder / "vars.fd").write_bytes(tools.variables.read_bytes())
+    board.initrd.write_bytes(image.initrd.read_bytes() + board.door.overlay())
+    return board
+
+
+@dataclass(frozen=True)
+class Lines:
+    """File descriptors of the sockets that a QEMU is given: its console, its second serial port, its monitor."""
+
+    console: int
+    aside: int
+    monitor: int
 
 
 def address_bits(bios: Mapping[str, object], switched_on: frozenset[str]) -> int:
@@ -58,8 +80,8 @@ def address_bits(bios: Mapping[str, object], switched_on: frozenset[str]) -> int
     return _NARROW if faults.WINDOW in switched_on else _WIDE
 
 
-def command(board: Board, bits: int, switched_on: frozenset[str], serial: int, monitor: int, *, boots: bool) -> list[str]:
-    """QEMU's command line; ``serial`` and ``monitor`` are file descriptors of sockets, ``boots`` False leaves the firmware alone.
+def command(board: Board, bits: int, switched_on: frozenset[str], lines: Lines, *, boots: bool) -> list[str]:
+    """QEMU's command line; ``boots`` False leaves the firmware alone.
 
     Software emulation always, so that every host sees the same machine: about thirteen seconds to a login on two cores. Without
     pdpe1gb OVMF spends minutes on page tables.
@@ -72,11 +94,12 @@ def command(board: Board, bits: int, switched_on: frozenset[str], serial: int, m
         line += ["-fw_cfg", f"name=opt/ovmf/X-PciMmio64Mb,string={_WINDOW_MIB}"]
     line += ["-drive", f"if=pflash,format=raw,readonly=on,file={tools.code}"]
     line += ["-drive", f"if=pflash,format=raw,file={folder}/vars.fd"]
-    line += ["-chardev", f"socket,id=serial,fd={serial}", "-serial", "chardev:serial"]
-    line += ["-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"]
+    line += ["-chardev", f"socket,id=serial,fd={lines.console}", "-serial", "chardev:serial"]
+    line += ["-chardev", f"socket,id=aside,fd={lines.aside}", "-serial", "chardev:aside"]
+    line += ["-chardev", f"socket,id=monitor,fd={lines.monitor}", "-mon", "chardev=monitor,mode=control"]
     if boots:
         line += _boot(board, switched_on)
-    return line + _tree(folder, switched_on)
+    return line + _tree(folder, switched_on) + _network(board.door, switched_on)
 
 
 def _boot(board: Board, switched_on: frozenset[str]) -> list[str]:
@@ -88,7 +111,19 @@ def _boot(board: Board, switched_on: frozenset[str]) -> list[str]:
         kernel.write_bytes(damage(board.image.kernel.read_bytes()))
     if faults.PANIC in switched_on:
         append = f"{append} rdinit=/missing init=/missing panic=0"
-    return ["-kernel", str(kernel), "-initrd", str(board.image.initrd), "-append", append]
+    if faults.WRONG_PORT in switched_on:
+        append = f"{append} lab.numbers"
+    return ["-kernel", str(kernel), "-initrd", str(board.initrd), "-append", append]
+
+
+def _network(door: Door, switched_on: frozenset[str]) -> list[str]:
+    """A card on which only this host's loopback calls; nothing leads out. Its number is its place, see ``recipe.NETWORK_CARD``."""
+    line = ["-netdev", f"user,id=network,restrict=on,hostfwd=tcp:{LOOPBACK}:{door.port}-:22"]
+    place = "bus=pcie.0,addr=2.0"
+    if faults.SSH_DEAD in switched_on:
+        line += ["-device", "pcie-root-port,id=aside,bus=pcie.0,addr=3.0,chassis=3,slot=21"]
+        place = "bus=aside"
+    return [*line, "-device", f"vmxnet3,id=card,netdev=network,romfile=,{place}"]
 
 
 def damage(kernel: bytes) -> bytes:

@@ -25,9 +25,11 @@ from harness.errors import BenchError, BringupError, Unreachable
 from harness.lab.idrac import registry
 from harness.lab.idrac.controller import Controller, Identity, Status
 from harness.lab.idrac.queue import BIOS
+from harness.lab.qemu import faults as known
 from harness.lab.qemu import hardware
+from harness.lab.qemu.door import Door
 from harness.lab.qemu.guest import Guest, start_guest
-from harness.lab.qemu.hardware import Board
+from harness.lab.qemu.hardware import Board, Lines, prepare_board
 from harness.lab.qemu.image import Image
 from harness.lab.qemu.post import HALTED, LOADING, RUNNING, STAGES, Post
 from harness.lab.qemu.relay import ConsoleRelay
@@ -82,6 +84,7 @@ class QemuMachine:
         self._controller.inventory_at = 0.0
         self._board: Board | None = None
         self._relay: ConsoleRelay | None = None
+        self._aside: ConsoleRelay | None = None
         self._guest: Guest | None = None
         self._line = 0
         self._post = Post()
@@ -97,11 +100,14 @@ class QemuMachine:
     def __enter__(self) -> QemuMachine:
         self._workplace.open()
         try:
-            self._board = Board(self._tools, self._image, self._workplace.folder)
-            self._board.prepare()
-            self._relay = ConsoleRelay(self._workplace.folder / "console.log")
+            folder = self._workplace.folder
+            self._board = prepare_board(self._tools, self._image, folder)
+            self._relay = ConsoleRelay(folder / "console.log", is_cut=known.CONSOLE_DEAD in self._faults)
             self._relay.open()
+            self._aside = ConsoleRelay(folder / "aside.log")
+            self._aside.open()
         except BaseException:
+            self._hang_up()
             self._workplace.close()
             raise
         self._ticker = threading.Thread(target=self._tick, name="lab-machine", daemon=True)
@@ -114,9 +120,13 @@ class QemuMachine:
             self._ticker.join()
         if self._guest is not None:
             self._guest.end()
-        if self._relay is not None:
-            self._relay.close()
+        self._hang_up()
         self._workplace.close()
+
+    def _hang_up(self) -> None:
+        for relay in (self._relay, self._aside):
+            if relay is not None:
+                relay.close()
 
     # the Server of an iDRAC
 
@@ -159,10 +169,18 @@ class QemuMachine:
 
     @property
     def console_url(self) -> str:
-        """The pyserial URL of the console."""
-        if self._relay is None:
+        """The pyserial URL of the console, or of what the bench takes for it."""
+        relay = self._aside if known.WRONG_PORT in self._faults else self._relay
+        if relay is None:
             raise BenchError("the machine is not open")
-        return self._relay.url
+        return relay.url
+
+    @property
+    def door(self) -> Door:
+        """The way in over ssh."""
+        if self._board is None:
+            raise BenchError("the machine is not open")
+        return self._board.door
 
     @property
     def pid(self) -> int | None:
@@ -231,21 +249,23 @@ class QemuMachine:
         self._restarts_after_shutdown = False
         job = self._controller.jobs.open(BIOS)
         waits = job is not None and job.state == "Scheduled" and job.message_id != "PR30"
-        self._spawn(boots=not waits)
+        self._spawn(self._faults, boots=not waits)
         if job is not None and waits:
             self._controller.jobs.change(job.id, state="Running", message_id="PR20", percent=20)
             self._status = _WORKING
             self._job = job.id
             self._controller.timeline.after(APPLY, self._apply, tag="post")
 
-    def _spawn(self, *, boots: bool) -> None:
-        if self._board is None or self._relay is None:
+    def _spawn(self, faults: frozenset[str], *, boots: bool) -> None:
+        if self._board is None or self._relay is None or self._aside is None:
             raise BenchError("the machine is not open")
-        bits = hardware.address_bits(self._controller.bios.current, self._faults)
+        bits = hardware.address_bits(self._controller.bios.current, faults)
         ours, monitor = socket.socketpair()
-        self._line, serial = self._relay.attach()
-        line = hardware.command(self._board, bits, self._faults, serial.fileno(), monitor.fileno(), boots=boots)
-        self._guest = start_guest(line, (serial, monitor), ours, self._board.folder)
+        self._line, console = self._relay.attach()
+        _, aside = self._aside.attach()
+        lines = Lines(console.fileno(), aside.fileno(), monitor.fileno())
+        line = hardware.command(self._board, bits, faults, lines, boots=boots)
+        self._guest = start_guest(line, (console, aside, monitor), ours, self._board.folder)
         self._post = Post()
         self._status = self._post.status
         self._reason = self.trouble = ""
@@ -279,7 +299,7 @@ class QemuMachine:
         self._controller.jobs.change(self._job, state="Running", message_id="PR20", percent=75)
         self._controller.log.add("SYS1003")
         self._forget_guest()
-        self._spawn(boots=True)
+        self._spawn(self._faults - known.BOOT, boots=True)
 
     def _finish_job(self) -> None:
         """Firmware is through with the new settings."""
@@ -292,7 +312,9 @@ class QemuMachine:
     def _follow(self, guest: Guest) -> None:
         assert self._relay is not None
         before = self._post.status
+        assert self._aside is not None
         self._post = self._post.hear(self._relay.heard(self._line))
+        self._aside.heard(0)  # nobody asks for it
         now = self._clock.now()
         if self._post.status is STAGES[0] and now - self._looked_at_buses >= 5 * TICK and not guest.has_ended():
             self._looked_at_buses = now

@@ -26,7 +26,7 @@ RUNNING = Status("On", "OutOfPOST", "OSRunning")
 STAGES = (HARDWARE, RESOURCES, READY, HALTED, LOADING, RUNNING)
 
 _SIGNS = (
-    (RUNNING, re.compile(rb"login: ?$", re.MULTILINE)),
+    (RUNNING, re.compile(rb"login: ?(?:$|\[ *\d+\.\d+\])", re.MULTILINE)),  # the kernel may go on talking behind it
     (LOADING, re.compile(rb"EFI stub: |Linux version \d")),
     (HALTED, re.compile(rb"Shell> ")),
 )

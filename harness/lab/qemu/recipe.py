@@ -1,8 +1,8 @@
 """What the lab's image is made of: Debian packages, the files taken from them, and the few files of our own.
 
 PID 1 is busybox init: rc mounts and names the machine, getty asks for a login on ttyS0, acpid turns the power button into
-poweroff. ``reboot`` and ``poweroff`` are busybox's. root has no password: the machine exists only on the loopback of whoever
-starts it.
+poweroff, dropbear lets in whoever has the machine's own key. ``reboot`` and ``poweroff`` are busybox's. root has no password on
+the console: the machine exists only on the loopback of whoever starts it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,30 @@ PACKAGES = (
     "liblzma5",
     "libzstd1",
     "libssl3",
+    "dropbear-bin",
+    "libtomcrypt1",
+    "libtommath1",
+    "libgmp10",
+    "libcrypt1",
 )
-"""python3.11-minimal alone has no json; the libraries after pciutils are what lspci is linked with."""
+"""python3.11-minimal alone has no json; the libraries after pciutils are what lspci is linked with, those after
+dropbear-bin what the ssh server is linked with (half a megabyte in all; OpenSSH's server wants PAM, Kerberos and systemd)."""
 
-MODULES = ("kernel/drivers/acpi/button.ko", "kernel/drivers/input/evdev.ko")
-"""Kernel modules of the image: a power button, and the way busybox acpid hears of it."""
+MODULES = ("kernel/drivers/acpi/button.ko", "kernel/drivers/input/evdev.ko", "kernel/drivers/net/vmxnet3/vmxnet3.ko")
+"""Kernel modules of the image: a power button, the way busybox acpid hears of it, and a network card. This card, because its driver
+is one module and OVMF has none for it: firmware that finds nothing to boot would else try the network for minutes."""
+
+HOST_KEY = "etc/ssh/host_key"
+KNOWN_KEYS = "root/.ssh/authorized_keys"
+"""Where a machine's own keys lie in its file system, in OpenSSH's forms; without them no ssh server is started."""
+
+NETWORK_CARD = "enp0s2"
+"""The only card that is configured: the one on bus 0 in slot 2. On any other bus it has another name, and stays down."""
 
 _KEPT = re.compile(r"""
       bin/busybox
-    | usr/bin/(python3\.11|lspci|setpci)
+    | usr/bin/(python3\.11|lspci|setpci|dropbearconvert)
+    | usr/sbin/dropbear
     | usr/lib/python3\.11/.+
     | usr/lib/python3\.11/lib-dynload/.+
     | usr/share/misc/pci\.ids(\.gz)?
@@ -63,7 +78,7 @@ ttyS0::respawn:/bin/getty -L ttyS0 115200 vt100
         0o755,
         f"""\
 #!/bin/sh
-export PATH=/bin:/usr/bin
+export PATH=/bin:/usr/bin:/usr/sbin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
@@ -72,8 +87,24 @@ mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 mount -t devpts pts /dev/pts
 hostname {HOST_NAME}
-for module in button evdev; do insmod /lib/modules/$module.ko; done
+for module in button evdev vmxnet3; do insmod /lib/modules/$module.ko; done
 acpid -l /dev/null
+/etc/network &
+case $(cat /proc/cmdline) in *lab.numbers*) while cat /proc/uptime; do sleep 1; done >/dev/ttyS1 & esac
+""",
+    ),
+    "etc/network": (
+        0o755,
+        f"""\
+#!/bin/sh
+# A card is called by where it sits, as systemd's predictable names are: enp, bus, s, slot.
+for card in /sys/class/net/eth*; do
+    place=$(basename $(readlink $card/device))
+    ip link set ${{card##*/}} name enp$((0x${{place:5:2}}))s$((0x${{place:8:2}}))
+done
+ip link set lo up
+ip address add 10.0.2.15/24 dev {NETWORK_CARD} && ip link set {NETWORK_CARD} up
+test -f /{HOST_KEY} && dropbearconvert openssh dropbear /{HOST_KEY} /run/host_key 2>/dev/null && dropbear -s -r /run/host_key
 """,
     ),
     "etc/acpi/PWRF/00000080": (0o755, "#!/bin/sh\nexec /bin/poweroff\n"),

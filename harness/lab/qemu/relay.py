@@ -30,10 +30,14 @@ _MOST_TYPED = 1 << 16
 
 
 class ConsoleRelay:
-    """The console of one machine. ``log`` is where everything that it says is appended."""
+    """The console of one machine. ``log`` is where everything that it says is appended.
 
-    def __init__(self, log: Path, port: int = 0) -> None:
+    ``is_cut`` breaks the line between relay and client: the iDRAC and the log go on hearing the machine.
+    """
+
+    def __init__(self, log: Path, port: int = 0, *, is_cut: bool = False) -> None:
         self._log = log
+        self._is_cut = is_cut
         self._wanted_port = port
         self._lock = threading.Lock()
         self._heard: list[tuple[int, bytes]] = []
@@ -117,12 +121,16 @@ class ConsoleRelay:
                     elif ready is self._client:
                         self._listen_to_client()
                     elif (data := self._listen_to_line(ready)) and log.write(data):
-                        self._to_client += data if len(self._to_client) < _MOST_WAITING and self._client is not None else b""
+                        self._pass_on(data)
                 for ready in writable:
                     self._send(ready)
             for _, line in self._lines:
                 line.close()
             self._drop_client()
+
+    def _pass_on(self, data: bytes) -> None:
+        if self._client is not None and not self._is_cut and len(self._to_client) < _MOST_WAITING:
+            self._to_client += data
 
     def _welcome(self) -> None:
         with self._lock:
@@ -167,7 +175,7 @@ class ConsoleRelay:
             typed = b""
         if not typed:
             self._drop_client()
-        elif self._lines:  # while the machine is off nobody hears it
+        elif self._lines and not self._is_cut:  # while the machine is off nobody hears it
             self._to_line += typed
 
     def _listen_to_line(self, ready: socket.socket) -> bytes:

@@ -38,6 +38,7 @@ class Standing:
     user: str
     password: str
     console_url: str
+    ssh: str
     service_tag: str
 
     @property
@@ -118,6 +119,7 @@ def keep(faults: frozenset[str]) -> None:
             user=reached.user,
             password=reached.password,
             console_url=reached.console_url,
+            ssh=reached.door.command,
             service_tag=reached.service_tag,
         )
         fresh = _file().with_suffix(".new")

@@ -56,6 +56,13 @@ class BiosStory:
         return self.stop.check if self.stop is not None else ""
 
     @property
+    def changed(self) -> str:
+        """What was sent to be changed, for whoever looks for the cause of what came after; empty where nothing was."""
+        if not self.patches:
+            return ""
+        return f"BIOS {', '.join(map(str, self.plan.changes))}{f' ({self.job_id})' if self.job_id else ''}"
+
+    @property
     def version(self) -> str:
         """The BIOS version."""
         return self.preflight.system.bios_version

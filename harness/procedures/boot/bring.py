@@ -15,11 +15,11 @@ from harness.devices.idrac_facts import LogEntry, Screenshot
 from harness.errors import BenchError, Blame, BringupError, TapeError, Timeout
 from harness.platform import Platform
 from harness.procedures.boot.post import sight
-from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH, BootStory
+from harness.procedures.boot.story import CONSOLE, HALT, LOOP, NEW_BOOT, PROGRESS, REACH, BootStory
 from harness.procedures.boot.watch import BARRED, Watch
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED, settle
-from harness.procedures.power import TABLE, Wanted, Way, obstacle, occupants, send_reset
+from harness.procedures.power import TABLE, ResetSent, Wanted, Way, obstacle, occupants, send_reset
 from harness.procedures.stop import Stop
 
 KEY = "boot"
@@ -35,9 +35,13 @@ NEXT: Mapping[str, str] = {
     NEW_BOOT: "see whether the BMC obeys at all; a virtual AC cycle of the host, with it off first, is the last resort",
     HALT: "read the reason on the screen or in the log and remove it; ErrPrompt=Disabled would only hide it",
     PROGRESS: f"ForceOff, then {RUNG}",
+    CONSOLE: "find the port and the rate that talk (bringup console probe BENCH), or reach the host another way",
     REACH: "log in on the console: a network card that new bus numbers renamed, a file-system check, a PXE loop",
 }
 """What to do next, by the check that stopped the boot."""
+
+NO_SYSTEM = "start a kernel that is known to work (boot menu, rescue medium), then compare; a file-system check or a PXE loop waits"
+"""What to do next where POST is through and nothing of an operating system was seen."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class _Scene:
     platform: Platform
     handover: Handover
     tag: str
+    changed: str = ""
 
 
 def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order every caller has them
@@ -62,14 +67,16 @@ def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order ev
     *,
     expected_tag: str,
     since: LogEntry | None = None,
+    changed: str = "",
 ) -> BootStory:
     """With consent restart the host once and watch it; else look where it is.
 
-    ``since`` is the log's newest entry at the start of the run. Raises BenchError where another machine answers, BenchError and
-    DeviceError where the first reads fail; after that it stops instead. Nothing is restarted while a job runs or waits, while
+    ``since`` is the log's newest entry at the start of the run, ``changed`` says what the run changed before.
+    Raises BenchError where another machine answers, BenchError and DeviceError where the first reads fail; after that it stops
+    instead. Nothing is restarted while a job runs or waits, while
     somebody stands at the machine or uses it, or where the host refuses us, so that nobody could see it come back.
     """
-    scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag)
+    scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag, changed)
     scene.idrac.insist_on(expected_tag)
     story = BootStory(consent.apply, has_host=host is not None)
     if consent.apply:
@@ -85,11 +92,11 @@ def _refusal(scene: _Scene) -> str:
     lc = settle(scene.idrac, scene.platform.boot.no_progress)
     if lc.server in ATTENDED:
         return f"somebody left the host in {lc.server}"
-    _let_load(scene.idrac)
+    _let_load(scene.idrac, min(LOADING, scene.platform.boot.no_progress))
     return obstacle(scene.idrac.jobs()) or occupants(scene.host)
 
 
-def _let_load(idrac: Idrac) -> None:
+def _let_load(idrac: Idrac, patience: float) -> None:
     """An operating system that is just being loaded is let come up: cutting it off is unkind to its disks."""
     with suppress(Timeout):
         idrac.clock.until(
@@ -97,7 +104,7 @@ def _let_load(idrac: Idrac) -> None:
             lambda progress: progress != "OSBootStarted",
             what="the operating system to come up",
             every=10,
-            within=LOADING,
+            within=patience,
         )
 
 
@@ -136,10 +143,21 @@ def _restart(scene: _Scene, story: BootStory) -> BootStory:
         handover.clear(KEY)
         return _with_evidence(story, stop, "")
     handover.leave(KEY, f"after a restart: {stop.text}", "look at the host's console, then power-cycle it")
-    return _with_evidence(story, stop, NEXT.get(stop.check, ""))
+    return _with_evidence(story, stop, _advice(watch, stop), _changed(scene, reset))
 
 
-def _with_evidence(story: BootStory, stop: Stop, advice: str) -> BootStory:
+def _advice(watch: Watch, stop: Stop) -> str:
+    """What to do next: where no login was seen, nobody can log in."""
+    is_silent = stop.check == REACH and stop.blame is Blame.PRODUCT and watch.console is not None
+    return NO_SYSTEM if is_silent else NEXT.get(stop.check, "")
+
+
+def _changed(scene: _Scene, reset: ResetSent) -> str:
+    """What was done to the machine before it did not come back."""
+    return " and ".join(change for change in (scene.changed, reset.kind) if change)
+
+
+def _with_evidence(story: BootStory, stop: Stop, advice: str, changed: str = "") -> BootStory:
     """The stop's text with what was saved beside it: log, console, screen, and what to do next."""
     lines = [stop.text]
     if notable := [event for event in story.events if event.severity not in ("OK", "Informational")]:
@@ -149,6 +167,7 @@ def _with_evidence(story: BootStory, stop: Stop, advice: str) -> BootStory:
     if story.screenshot is not None:
         digest = hashlib.sha256(story.screenshot.image).hexdigest()[:12]
         lines.append(f"screenshot: {len(story.screenshot.image)} bytes, sha256 {digest}...")
+    lines += [f"changed before: {changed}"] * bool(changed)
     lines += [f"next: {advice}"] * bool(advice)
     return replace(story, stop=replace(stop, text="\n".join(lines)))
 
@@ -171,7 +190,8 @@ def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
     except BringupError as error:
         rescue = f"the host could not be switched off ({error}); hands are needed: {RUNG}"
     scene.handover.leave(KEY, f"the host restarted for ever; {rescue}", "ComputerSystem.Reset On")
-    return _with_evidence(replace(story, rescue=rescue), stop, rescue)
+    changed = "" if story.reset is None else _changed(scene, story.reset)
+    return _with_evidence(replace(story, rescue=rescue), stop, rescue, changed)
 
 
 def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:

@@ -14,8 +14,9 @@ from harness.procedures.stop import Stop, pass_or_raise
 NEW_BOOT, HALT, LOOP, PROGRESS = "boot.new-boot", "boot.post-halt", "boot.loop", "boot.post-progress"
 CONSOLE, REACH, POWER, EVENTS = "boot.console", "boot.host-reach", "boot.power-after-ac", "boot.events"
 
-ORDER = (NEW_BOOT, HALT, LOOP, PROGRESS, REACH)
-"""The checks a boot passes in this order; the others judge what it left."""
+ORDER = (NEW_BOOT, HALT, LOOP, PROGRESS, CONSOLE, REACH)
+"""The checks a boot passes in this order; the others judge what it left. The console is one of them where it is
+the way to the host."""
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,26 @@
 reset ──▶ begun ──▶ POST ─────────(no change)──▶ post-progress
   │                  │ through
   └─▶ new-boot       └──▶ host reached, with a new boot id
-    (nothing in           ├──(no answer)──▶ host-reach: the bench's, where the console shows a login prompt
-     five minutes)        └──(login refused, host key not the known one)──▶ host-reach at once: the bench's
+    (nothing in           ├──(the kernel panics on the console)──▶ host-reach at once
+     five minutes)        ├──(login refused, host key not the known one)──▶ host-reach at once: the bench's
+                          ├──(a login prompt on the console, and no answer)──▶ host-reach: the bench's
+                          ├──(the console is the way to the host, and shows no boot)──▶ console: the bench's
+                          └──(no answer)──▶ host-reach
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
-from harness.devices.console import Console, Transcript
+from harness.devices.console import Console, Reading, Transcript
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
 from harness.devices.idrac_facts import LogEntry
 from harness.errors import AuthRefused, Blame, BringupError, TapeError, Timeout, Untrusted
 from harness.platform import Boot
 from harness.procedures.boot.post import RESTARTS, Sight, restarts, sight
-from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH
+from harness.procedures.boot.story import CONSOLE, HALT, LOOP, NEW_BOOT, PROGRESS, REACH
 from harness.procedures.endurance import Endurance
 from harness.procedures.power import TABLE, ResetSent, Way
 from harness.procedures.stop import Stop
@@ -35,7 +39,17 @@ QUICK = 60.0
 BARRED = (AuthRefused, Untrusted)
 """What no waiting changes: an operating system is there and does not let us in, or it is not the one we know."""
 
-LOGIN = r"^\S* ?login: ?$"
+PACE = 10.0
+"""Seconds between two looks at a host that starts."""
+
+CUT_OFF = 300.0
+"""Seconds that a host has to answer after its login prompt is on the console: DHCP and what waits for it give up within two or
+three minutes (ours)."""
+
+LOGIN = r"^\S* ?login: ?(\[ *\d+\.\d+\]|$)"
+"""A login prompt, also where the kernel goes on talking behind it."""
+
+PANIC = r"Kernel panic - not syncing"
 
 
 @dataclass
@@ -53,6 +67,8 @@ class Watch:
     sights: list[Sight] = field(default_factory=list)
     events: tuple[LogEntry, ...] = ()
     transcript: Transcript = field(default_factory=Transcript)
+    heard_before: int = 0
+    login_at: float | None = None
     began_at: float | None = None
     through_at: float | None = None
     reached_at: float | None = None
@@ -66,20 +82,29 @@ class Watch:
 
     def run(self) -> Stop | None:
         """Watch to the end. None where the host came back, else why it did not."""
+        stop = self._watch()
+        self._listen()  # while the host was asked for the last time, the console went on
+        return stop
+
+    def _watch(self) -> Stop | None:
         try:
             self.idrac.clock.until(
-                self.look, lambda _: self.is_over(), what="the host to come back", every=10, within=self.limits.within
+                self.look, lambda _: self.is_over(), what="the host to come back", every=self._pace(), within=self.limits.within
             )
             stop = self.stop()
             self._read_log()
         except Timeout as timeout:
             check = PROGRESS if self.through_at is None else REACH
-            return Stop(check, f"no end within {duration(timeout.seconds)}: {self._where()}", self._blame(check))
+            return Stop(check, f"no end within {duration(timeout.seconds)}{self._usual()}: {self._where()}", self._blame(check))
         except TapeError:
             raise
         except BringupError as error:
             return Stop(NEW_BOOT if self.began_at is None else PROGRESS, f"the BMC was lost: {error}", error.blame)
         return stop
+
+    def _pace(self) -> float:
+        """Seconds between two looks; a machine that is known to boot fast is looked at more often, to see its stages."""
+        return min(PACE, max(1.0, self.limits.usual / 15)) if self.limits.usual else PACE
 
     def look(self) -> Sight | None:
         """One look at everything; None while the BMC does not answer."""
@@ -110,7 +135,7 @@ class Watch:
         if not self.sights or self._is_back():
             return None
         rules = (
-            (self._not_begun, self._halted, self._looping, self._barred, self._stuck)
+            (self._not_begun, self._halted, self._looping, self._panicked, self._barred, self._cut_off, self._stuck)
             if self.began_at is not None
             else (self._not_begun,)
         )
@@ -133,6 +158,26 @@ class Watch:
             return None
         return Stop(LOOP, f"the host restarted {count} times by itself ({self._ids() or 'nothing in the log'}); now {last}")
 
+    def _panicked(self, last: Sight) -> Stop | None:
+        if not self.panic:
+            return None
+        waited = duration(self.idrac.clock.now() - last.at)
+        return Stop(REACH, f"{self.panic}; {self._no_boot()}: {last} for {waited}")
+
+    @property
+    def panic(self) -> str:
+        """What the kernel said when it panicked, without its time, or nothing. One that then starts again has failed too."""
+        return re.sub(r"^\[ *\d+\.\d+\] *", "", self.transcript.line(PANIC))
+
+    def _cut_off(self, last: Sight) -> Stop | None:
+        """The operating system runs, and the way to it is cut: the network was waited for long enough."""
+        now = self.idrac.clock.now()
+        if self.host is None or self.login_at is None or now - self.login_at < min(CUT_OFF, self.limits.no_progress):
+            return None
+        waited = f"for {duration(now - self.login_at)} after its login prompt"
+        text = f"the operating system runs (seen on the console) and the host does not answer {waited}: {last}{self._error()}"
+        return Stop(REACH, text, Blame.BENCH)
+
     def _barred(self, last: Sight) -> Stop | None:
         if not self.is_barred:
             return None
@@ -144,9 +189,18 @@ class Watch:
         if self.endurance.is_lost or waited < self.limits.no_progress:
             return None
         if self.through_at is None:
-            return Stop(PROGRESS, f"no progress in POST for {duration(waited)}: {last}")
+            return Stop(PROGRESS, f"no progress in POST for {duration(waited)}: {last}; {self._no_boot()}")
+        if (reading := self._deaf()) is not None:
+            text = f"the console, the only way to the host, is {reading.value}, and for {duration(waited)} the BMC says {last}"
+            return Stop(CONSOLE, f"{text}{self._error()}", Blame.BENCH)
         what = "the host did not answer" if self.host is not None else "no operating system came up"
-        return Stop(REACH, f"{what} for {duration(waited)}: {last}{self._error()}", self._blame(REACH))
+        return Stop(REACH, f"{self._no_boot()}: {what} for {duration(waited)}: {last}{self._error()}", self._blame(REACH))
+
+    def _deaf(self) -> Reading | None:
+        """What the console carries instead of a boot, where it is the only way to the host: then nobody can say that it is down."""
+        if self.console is None or self.host is None or not self.host.is_on_console or self.transcript.reading is Reading.BOOT:
+            return None
+        return self.transcript.reading
 
     def _notice(self, now: Sight) -> None:
         """The moments that matter: begun, through POST, host reached."""
@@ -158,9 +212,13 @@ class Watch:
         if now.is_through and self._has_posted(now):
             if self.through_at is None:
                 self.through_at = now.at
-            self._try_host()
+            if self.login_at is None and self._shows_login():
+                self.login_at = self.transcript.chunks[-1].at  # it mostly stands at the end of what was said
+            if not self.panic:
+                self._try_host()
         elif not now.is_through:
-            self.through_at = None
+            self.through_at = self.login_at = None
+            self.heard_before = len(self.transcript.chunks)
 
     def _has_posted(self, now: Sight) -> bool:
         """The first looks may still show the old boot: a POST must have been seen, or time for a short one have passed."""
@@ -199,7 +257,17 @@ class Watch:
         if self.host is not None:
             return self.reached_at is not None
         last = self.sights[-1]
-        return last.progress in ("OSRunning", "") or self.transcript.says(LOGIN)
+        return last.progress in ("OSRunning", "") or self._shows_login()
+
+    def _shows_login(self) -> bool:
+        """Whether the console shows a login prompt since POST was seen last: one of a boot before that says nothing of this one."""
+        return Transcript(self.transcript.chunks[self.heard_before :]).says(LOGIN)
+
+    def _no_boot(self) -> str:
+        return f"no new boot in {duration(self.idrac.clock.now() - self.reset.at)}{self._usual()}"
+
+    def _usual(self) -> str:
+        return f" (usual {duration(self.limits.usual)})" if self.limits.usual else ""
 
     def _where(self) -> str:
         """The last state and for how long, with what the host said."""
@@ -216,4 +284,4 @@ class Watch:
 
     def _blame(self, check: str) -> Blame:
         """An operating system that shows its login prompt is alive: then the way to it is to blame, a renamed NIC for one."""
-        return Blame.BENCH if check == REACH and self.transcript.says(LOGIN) else Blame.PRODUCT
+        return Blame.BENCH if check == REACH and self._shows_login() else Blame.PRODUCT

@@ -81,7 +81,7 @@ def test_the_agent_and_lspci_list_the_same_functions(story):
     listed = {
         f"0000:{bdf}": (kind, ids) for bdf, kind, ids in re.findall(r"^(\S+) (\w{4}): (\w{4}:\w{4})", story.listed, re.MULTILINE)
     }
-    assert len(listed) == 46
+    assert len(listed) == 47
     assert {function.bdf: (function.kind, function.id) for function in story.snapshot.functions} == listed
 
 

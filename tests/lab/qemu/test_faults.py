@@ -1,4 +1,4 @@
-"""What is wrong is really wrong: firmware and kernel say so themselves, and the first thing that shows it is the check it names."""
+"""What is wrong is really wrong: firmware and kernel say so themselves. What the suites say of it is in test_run.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from harness import locator
 from harness.devices.pcie import parse_snapshot
-from harness.lab.qemu.faults import ABSENT, FAULTS, HALT, KERNEL, PANIC, WINDOW
+from harness.lab.qemu.faults import FAULTS, HALT, KERNEL, PANIC, WINDOW
 from harness.procedures.chain import trace
 
 pytestmark = [pytest.mark.qemu, pytest.mark.socket]
@@ -20,10 +20,6 @@ def lost_by(bench):
     log = bench.terminal.run("dmesg")
     chain = trace(parse_snapshot(bench.terminal.agent("pci"), log.splitlines()), platform, platform.slots)
     return {loss.place: f"pcie.{loss.link.value}" for loss in chain.losses}, log, chain
-
-
-def test_every_fault_is_booted_here():
-    assert {fault.id for fault in FAULTS} == {WINDOW, ABSENT, KERNEL, PANIC, HALT}
 
 
 def refused(log):
@@ -51,14 +47,6 @@ def test_a_window_that_is_too_small_loses_bars_and_each_loss_quotes_the_kernel(o
         address = f"0000:{int(loss.place[-2:]) + 2:02x}:00.0"  # firmware numbers the buses in the order of the ports
         assert loss.evidence in log
         assert f"{address}: BAR" in loss.evidence
-
-
-def test_an_absent_endpoint_is_lost_at_its_link_and_no_other(open_bench):
-    with open_bench(ABSENT) as bench:
-        bench.stage(MmioAbove4Gb="Enabled")
-        bench.reset("On")
-        lost, _, _ = lost_by(bench)
-    assert lost == {"slot08": next(known for known in FAULTS if known.id == ABSENT).caught_by}
 
 
 def test_a_firmware_without_anything_to_boot_halts(open_bench):

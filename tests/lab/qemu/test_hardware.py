@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,18 +8,22 @@ import pytest
 from harness import locator
 from harness.errors import BenchError, UsageMistake
 from harness.lab.catalogue import find, qemu_catalogue
-from harness.lab.qemu import tools
-from harness.lab.qemu.faults import ABSENT, FAULTS, HALT, KERNEL, PANIC, WINDOW
-from harness.lab.qemu.hardware import ENDPOINTS, Board, address_bits, command, damage
+from harness.lab.qemu import recipe, tools
+from harness.lab.qemu.door import Door
+from harness.lab.qemu.faults import ABSENT, FAULTS, HALT, KERNEL, PANIC, SSH_DEAD, WINDOW, WRONG_PORT
+from harness.lab.qemu.hardware import ENDPOINTS, Board, Lines, address_bits, command, damage, prepare_board
 from harness.lab.qemu.image import Image
 from harness.lab.qemu.tools import Tools, find_tools
+
+LINES = Lines(console=5, aside=6, monitor=7)
 
 
 @pytest.fixture
 def board(tmp_path):
     kernel = tmp_path / "vmlinuz"
     kernel.write_bytes(bytes(200_000))
-    return Board(Tools("qemu", Path("code"), Path("vars")), Image(kernel, Path("initrd"), "test"), tmp_path)
+    tools = Tools("qemu", Path("code"), Path("vars"), "ssh-keygen")
+    return Board(tools, Image(kernel, Path("initrd"), "test"), tmp_path, Door(tmp_path, 2222))
 
 
 def devices(line, kind):
@@ -26,7 +31,7 @@ def devices(line, kind):
 
 
 def build(board, *faults, boots=True):
-    return command(board, 42, frozenset(faults), 5, 6, boots=boots)
+    return command(board, 42, frozenset(faults), LINES, boots=boots)
 
 
 def test_each_slot_of_the_platform_has_its_port(board):
@@ -55,7 +60,7 @@ def test_the_bios_decides_what_can_be_addressed(setting, faults, bits):
 
 def test_only_a_wide_machine_has_a_window_of_half_a_tebibyte(board):
     assert "name=opt/ovmf/X-PciMmio64Mb,string=524288" in build(board)
-    assert not [word for word in command(board, 38, frozenset(), 5, 6, boots=True) if "X-PciMmio64Mb" in word]
+    assert not [word for word in command(board, 38, frozenset(), LINES, boots=True) if "X-PciMmio64Mb" in word]
 
 
 def test_firmware_alone_has_nothing_to_boot(board):
@@ -72,6 +77,37 @@ def test_a_panic_and_a_bad_kernel_are_what_is_booted(board):
     assert booted.read_bytes() == damage(board.image.kernel.read_bytes()) != board.image.kernel.read_bytes()
 
 
+def test_the_network_card_leads_in_from_loopback_only_and_nothing_leads_out(board):
+    line = build(board)
+    assert "user,id=network,restrict=on,hostfwd=tcp:127.0.0.1:2222-:22" in line
+    (card,) = devices(line, "vmxnet3")
+    assert card.endswith("bus=pcie.0,addr=2.0")
+    assert recipe.NETWORK_CARD == "enp0s2"
+
+
+def test_dead_ssh_is_a_card_on_another_bus(board):
+    line = build(board, SSH_DEAD)
+    assert len(devices(line, "pcie-root-port")) == 2
+    (card,) = devices(line, "vmxnet3")
+    assert card.endswith("bus=aside")
+
+
+def test_at_the_wrong_port_something_writes_numbers(board):
+    assert "lab.numbers" in build(board, WRONG_PORT)[build(board, WRONG_PORT).index("-append") + 1]
+    assert not [word for word in build(board) if "lab.numbers" in word]
+
+
+def test_the_machine_s_own_file_system_is_the_image_s_with_its_keys_laid_over(tmp_path):
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("install openssh-client")
+    (tmp_path / "vars").write_bytes(b"empty")
+    (tmp_path / "image").write_bytes(b"image")
+    tools = Tools("qemu", Path("code"), tmp_path / "vars", "ssh-keygen")
+    board = prepare_board(tools, Image(Path("kernel"), tmp_path / "image", "test"), tmp_path)
+    assert board.initrd.read_bytes() == b"image" + board.door.overlay()
+    assert (tmp_path / "vars.fd").read_bytes() == b"empty"
+
+
 def test_a_damaged_kernel_keeps_its_length_and_its_loader():
     kernel = bytes(1 << 20)
     broken = damage(kernel)
@@ -81,10 +117,10 @@ def test_a_damaged_kernel_keeps_its_length_and_its_loader():
 
 def test_what_is_missing_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setattr(tools.shutil, "which", lambda _: None)
-    with pytest.raises(BenchError, match=r"needs qemu-system-x86_64.*apt-get install qemu-system-x86 ovmf"):
+    with pytest.raises(BenchError, match=r"needs qemu-system-x86_64.*apt-get install qemu-system-x86 ovmf openssh-client"):
         find_tools()
     monkeypatch.setattr(tools, "_FIRMWARE", ())
-    with pytest.raises(BenchError, match="needs qemu-system-x86_64 and OVMF"):
+    with pytest.raises(BenchError, match="needs qemu-system-x86_64 and OVMF and ssh-keygen"):
         find_tools()
 
 

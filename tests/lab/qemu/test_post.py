@@ -23,6 +23,7 @@ def heard(*pieces: bytes) -> Post:
         (b"[    0.000000] Linux version 6.1.0-57-cloud-amd64\r\n", LOADING),
         (FIRMWARE + b"\x1b[06;01H\x1b[1m\x1b[33m\x1b[40mShell> \x1b[0m\x1b[37m\x1b[40m", HALTED),
         (b"\r\n\r\nvirtual-r640 login: ", RUNNING),
+        (b"virtual-r640 login: [    3.874326] random: crng init done\r\n", RUNNING),
         (b"login[105]: root login on 'ttyS0'\r\n", READY),
     ],
 )

@@ -66,6 +66,24 @@ def test_the_client_and_the_bmc_both_get_every_byte(relay, connect, tmp_path):
         assert (tmp_path / "console.log").read_bytes() == b"said"
 
 
+def test_a_line_that_is_cut_carries_nothing_either_way_and_the_bmc_hears_on(tmp_path):
+    relay = ConsoleRelay(tmp_path / "console.log", is_cut=True)
+    relay.open()
+    try:
+        split = urlsplit(relay.url)
+        number, line = relay.attach()
+        with socket.create_connection((split.hostname, split.port), timeout=5) as client, line:
+            client.sendall(b"typed")
+            line.sendall(b"said")
+            assert heard(relay, number, 4) == b"said"
+            for end in (client, line):
+                end.settimeout(0.3)
+                with pytest.raises(TimeoutError):
+                    end.recv(1)
+    finally:
+        relay.close()
+
+
 def test_the_client_stays_while_machines_come_and_go(relay, connect):
     client = connect()
     for said in (b"first", b"second"):

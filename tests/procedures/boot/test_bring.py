@@ -5,13 +5,14 @@ import socket
 
 import pytest
 
-from harness.devices.console import Reading
+from harness.devices.console import Reading, Transcript
 from harness.devices.host import Host
-from harness.errors import AuthRefused, BenchError, Blame, Unreachable, Untrusted
+from harness.errors import AuthRefused, BenchError, Blame, Blocked, Unreachable, Untrusted
 from harness.live.ssh import SshCommands
-from harness.ports import HttpAnswer
+from harness.ports import Chunk, HttpAnswer
 from harness.procedures.boot import bring_up
-from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH
+from harness.procedures.boot.story import CONSOLE, HALT, LOOP, NEW_BOOT, PROGRESS, REACH
+from harness.procedures.boot.watch import CUT_OFF
 from harness.procedures.handover import NOTHING
 
 
@@ -26,6 +27,7 @@ def bring(machine, consent=None, **more):
         machine.handover,
         expected_tag=machine.tag,
         since=handles.get("since"),
+        changed=handles.get("changed", ""),
     )
 
 
@@ -170,6 +172,7 @@ def test_a_looping_machine_is_switched_off_and_hands_are_asked_for(lab):
     assert machine.lane.resets == ["ForceRestart", "ForceOff"]
     assert machine.machine.status().power == "Off"
     assert "hands are needed" in story.stopped
+    assert "changed before: ForceRestart" in story.stopped
     assert "undo: ComputerSystem.Reset On" in machine.handover.line()
 
 
@@ -187,8 +190,9 @@ def test_a_host_that_says_nothing_anywhere_is_the_products(lab):
 class Behind:
     """The host as it is behind a lane that fails from the reset on."""
 
-    def __init__(self, machine, error, before=False):
+    def __init__(self, machine, error, before=False, is_on_console=False):
         self.machine, self.error, self.before, self.asked = machine, error, before, 0
+        self.is_on_console = is_on_console
 
     def boot_id(self):
         if self.before or self.machine.lane.resets:
@@ -198,6 +202,106 @@ class Behind:
 
     def observe(self, *argv, timeout=60.0):
         return "" if argv == ("who",) else self.machine.host.observe(*argv, timeout=timeout)
+
+
+class Heard:
+    """A console that says one thing, when POST is through for the first time."""
+
+    def __init__(self, machine, text):
+        self.machine, self.left = machine, [text.encode()]
+
+    def drain(self):
+        if not self.left or not self.machine.lane.resets or self.machine.machine.status().server != "OutOfPOST":
+            return Transcript()
+        return Transcript((Chunk(self.left.pop(), self.machine.clock.now()),))
+
+
+GONE = Unreachable("the host does not answer")
+
+
+def test_a_panic_on_the_console_ends_the_wait_at_once_and_is_the_first_thing_said(lab):
+    platform = lab().platform
+    usual = platform.model_copy(update={"boot": platform.boot.model_copy(update={"usual": 600.0})})
+    machine = lab(platform=usual)
+    host = Behind(machine, GONE)
+    panic = "Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)"
+    console = Heard(machine, f"[    3.574738] {panic}\r\n[    3.600000] Kernel Offset: disabled\r\n")
+    story = bring(machine, host=host, console=console, changed="BIOS SriovGlobalEnable Disabled -> Enabled")
+    assert (story.stopped_by, story.stop.blame) == (REACH, Blame.PRODUCT)
+    assert host.asked == 0
+    assert machine.clock.now() - story.through_at < 30
+    first, *more = story.stopped.splitlines()
+    assert first.startswith(f"{panic}; no new boot in ")
+    assert "(usual 10 min): OutOfPOST, OSBootStarted for " in first
+    assert "console: [    3.600000] Kernel Offset: disabled" in more
+    assert "changed before: BIOS SriovGlobalEnable Disabled -> Enabled and ForceRestart" in more
+    assert more[-1].startswith("next: start a kernel that is known to work")
+
+
+@pytest.mark.parametrize(("said", "reading"), [("", "silent"), ("5.01 4.90\r\n", "strange"), ("\udc80" * 9, "garbage")])
+def test_a_console_without_a_boot_that_is_the_only_way_to_the_host_is_the_benchs(lab, said, reading):
+    machine = lab()
+    console = Heard(machine, "")
+    console.left = [said.encode("utf-8", "surrogateescape")]
+    story = bring(machine, host=Behind(machine, GONE, is_on_console=True), console=console)
+    assert (story.stopped_by, story.stop.blame) == (CONSOLE, Blame.BENCH)
+    assert story.stopped.startswith(f"the console, the only way to the host, is {reading}, and for 15 min")
+    assert "the BMC says OutOfPOST, OSRunning" in story.stopped
+    assert "next: find the port and the rate that talk" in story.stopped
+    story.reached(PROGRESS)
+    with pytest.raises(Blocked, match=r"BLOCKED by boot\.console"):
+        story.reached(REACH)
+
+
+def test_the_login_prompt_of_a_boot_before_this_one_proves_nothing(lab):
+    """It came up, restarted by itself and stayed away: not the network is to blame."""
+    machine = lab()
+    console = Heard(machine, "r640 login: ")
+    story = bring(machine, host=RestartingOnce(machine), console=console)
+    assert console.left == []
+    assert story.restarts == 1
+    assert (story.stopped_by, story.stop.blame) == (REACH, Blame.PRODUCT)
+
+
+class RestartingOnce(Behind):
+    """A host that never answers, and restarts when it is asked for the first time after the reset."""
+
+    def __init__(self, machine):
+        super().__init__(machine, GONE)
+
+    def boot_id(self):
+        if self.machine.lane.resets and not self.asked:
+            self.machine.machine.reset("ForceRestart")
+        return super().boot_id()
+
+
+def test_what_the_console_said_while_the_host_was_asked_for_the_last_time_is_kept(lab):
+    """An ssh that connects while the machine starts takes as long as the start."""
+    machine = lab()
+    said = [b"[    0.000000] Linux version 6.1.0\r\n"]
+
+    class Starting(Behind):
+        def boot_id(self):
+            answer = machine.host.boot_id()  # it raises until the host is up
+            self.asked += bool(machine.lane.resets)
+            return answer
+
+    class Late:
+        def drain(self):
+            return Transcript((Chunk(said.pop(), machine.clock.now()),)) if host.asked and said else Transcript()
+
+    host = Starting(machine, GONE)
+    story = bring(machine, host=host, console=Late())
+    assert story.stopped == ""
+    assert (host.asked, story.console.reading) == (1, Reading.BOOT)
+
+
+def test_a_login_prompt_is_seen_where_the_kernel_talks_behind_it(lab):
+    machine = lab()
+    console = Heard(machine, "r640 login: [    3.874326] random: crng init done\r\n")
+    story = bring(machine, host=Behind(machine, GONE), console=console)
+    assert (story.stopped_by, story.stop.blame) == (REACH, Blame.BENCH)
+    assert story.stopped.startswith("the operating system runs (seen on the console) and the host does not answer for 5 min")
 
 
 @pytest.mark.parametrize(
@@ -228,11 +332,11 @@ def test_a_host_that_lets_nobody_in_is_not_restarted_because_nobody_could_see_it
 
 
 @pytest.mark.parametrize(
-    ("faults", "blame"),
-    [((), Blame.BENCH), (("boot.console.silent",), Blame.PRODUCT)],
+    ("faults", "blame", "patience"),
+    [((), Blame.BENCH, CUT_OFF), (("boot.console.silent",), Blame.PRODUCT, 900)],
     ids=["login on the console", "silent console"],
 )
-def test_dead_ssh_is_the_benchs_where_the_console_shows_a_login(lab, faults, blame):
+def test_dead_ssh_is_the_benchs_where_the_console_shows_a_login(lab, faults, blame, patience):
     """The real ssh against a closed port: what it says reaches the verdict, and it is tried again until patience ends."""
     if shutil.which("ssh") is None:
         pytest.skip("needs the OpenSSH client: apt-get install openssh-client")
@@ -246,7 +350,7 @@ def test_dead_ssh_is_the_benchs_where_the_console_shows_a_login(lab, faults, bla
         lane.close()
     assert (story.stopped_by, story.stop.blame) == (REACH, blame)
     assert "Connection refused; nothing was run" in story.stopped
-    assert machine.clock.now() - story.through_at >= machine.platform.boot.no_progress - 60
+    assert patience - 60 <= machine.clock.now() - story.through_at < patience + 120
 
 
 @pytest.mark.parametrize(("fault", "reading"), [("boot.console", Reading.GARBAGE), ("boot.console.silent", Reading.SILENT)])
