@@ -24,7 +24,7 @@ typedef struct Allocation { struct Allocation *next; char *at; size_t size; int 
 typedef struct { int recorded, queued; double at; } Event;
 typedef struct Entry {
     struct Entry *next;
-    int kind, source, target, direct, started;
+    int kind, source, target, direct, pushed, started;
     char *to, *from;
     size_t size;
     double wait, left;
@@ -63,7 +63,7 @@ static void copy_now(Entry *e) {
     uint32_t *to = (uint32_t *)e->to;
     size_t words = e->size / 4;
     if (!e->direct) { memcpy(e->to, e->from, e->size); return; }
-    if (fault("dropped", s, t, 0)) return;
+    if (fault("dropped", s, t, 0) && e->pushed) return;
     if (fault("zeros", s, t, 0)) { memset(e->to, 0, e->size); return; }
     if (fault("ones", s, t, 0)) { memset(e->to, 255, e->size); return; }
     memcpy(e->to, e->from, e->size);
@@ -229,6 +229,7 @@ static int step(void) {
             copy_now(flows[i]);
             mark(flows[i], -1);
             pop(owners[i]);
+            if (owners[i]->first && owners[i]->first->kind == COPY) start_flow(owners[i]->first);
         }
     }
     return 1;
@@ -337,6 +338,7 @@ static CUresult c_peer_copy(uint64_t to, Context *tc, uint64_t from, Context *fc
     if (!a || !b || a->device != t || b->device != f) return INVALID;
     Entry e = {.kind = COPY, .source = f, .target = t, .to = (char *)to, .from = (char *)from, .size = size};
     e.direct = t == f || (s->device == f ? reach[f][t] : reach[t][f]);
+    e.pushed = s->device == f;
     return push(stream, e);
 }
 static CUresult c_stream(void **stream, unsigned f) {
@@ -371,7 +373,12 @@ static CUresult c_record(void *event, void *stream) {
     e.event->recorded = 0; e.event->queued = 1;
     return push(stream, e);
 }
-static CUresult c_event_query(Event *event) { step(); return event->recorded || !event->queued ? OK : NOT_READY; }
+/* One step for a round of questions about several events, not one for each: they are all seen under way. */
+static Event *asked;
+static CUresult c_event_query(Event *event) {
+    if (!asked || asked == event || asked->recorded) { step(); asked = event; }
+    return event->recorded || !event->queued ? OK : NOT_READY;
+}
 static CUresult c_elapsed(float *ms, Event *a, Event *b) {
     if (!a->recorded || !b->recorded) return NOT_READY;
     *ms = (float)((b->at - a->at) * 1e3);

@@ -43,6 +43,13 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
     *device = &devices[index];
     return fault("nocard", index, -1, 0) ? LOST : OK;
 }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **device) {
+    unsigned domain, bus;
+    if (sscanf(id, "%x:%x:", &domain, &bus) != 2) return INVALID;
+    for (int i = 0; i < gpus(); i++)
+        if (bus_of(i) == (int)bus) return nvmlDeviceGetHandleByIndex_v2(i, device);
+    return 6;
+}
 typedef struct { char legacy[16]; unsigned domain, bus, device, ids, subsystem; char id[32]; } Pci;
 int nvmlDeviceGetPciInfo_v3(void *device, Pci *out) {
     int failed = trouble(device);
