@@ -35,7 +35,9 @@ class Cuda:
         try:
             from cuda.bindings import driver
         except ImportError as error:
-            raise Trouble("cuda-bindings", "it is not there: {}".format(error), "pip install cuda-bindings, or " + _WRAPPER) from None
+            raise Trouble(
+                "cuda-bindings", "it is not there: {}".format(error), "pip install cuda-bindings, or " + _WRAPPER
+            ) from None
         self._api = driver
         try:
             self.call("cuInit", 0)

@@ -1,5 +1,6 @@
 """NVML, the driver's library, through nvidia-ml-py: opened in one place, with the driver's own words where it says no."""
 
+import contextlib
 from types import TracebackType
 from typing import Any, Callable, Dict, Optional, Type
 
@@ -8,12 +9,12 @@ from .trouble import Trouble
 NOT_SUPPORTED = "Not Supported"
 _ABSENT = "this version of the driver's library has no such call"
 _ADVICE = {
-    "Driver Not Loaded": "load the nvidia module: the kernel log says why it is not there",
-    "Driver/library version mismatch": "reboot, or reload the nvidia modules: the driver was updated under a running kernel",
-    "NVML Shared Library Not Found": "install the nvidia driver's libraries (libnvidia-ml.so.1), or name a container with them"
-    " in host.wrapper of the bench file",
-    "Insufficient Permissions": "run as root",
+    4: "run as root",
+    9: "load the nvidia module: the kernel log says why it is not there",
+    12: "install the nvidia driver's libraries (libnvidia-ml.so.1), or name a container with them in host.wrapper of the bench file",
+    18: "reboot, or reload the nvidia modules: the driver was updated under a running kernel",
 }
+"""What to do by NVML's error number (nvml.h): no permission, no driver, no library, version mismatch."""
 
 
 class Nvml:
@@ -30,17 +31,14 @@ class Nvml:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
-            raise Trouble("NVML", str(error), _ADVICE.get(str(error), "see what the kernel log says of NVRM")) from None
+            raise Trouble("NVML", str(error), _ADVICE.get(error.value, "see what the kernel log says of NVRM")) from None
         self._module = pynvml
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        try:
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        # a lost GPU can make even this fail; nothing is left open that the end of the process does not close
+        with contextlib.suppress(self._module.NVMLError):
             self._module.nvmlShutdown()
-        except self._module.NVMLError:
-            pass  # a lost GPU can make even this fail; nothing is left open that the end of the process does not close
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What ``nvml<name>`` answers. Raises Refused with the driver's words."""

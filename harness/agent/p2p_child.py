@@ -57,11 +57,6 @@ class Child:
         self._to = self._from = -1
         self._rest = b""
 
-    @property
-    def descriptor(self) -> int:
-        """What to select on; -1 where no process runs."""
-        return self._from
-
     def start(self) -> None:
         """Fork."""
         (theirs_in, self._to), (self._from, theirs_out) = os.pipe(), os.pipe()
@@ -162,7 +157,7 @@ def _live(serve: Serve, commands: int, out: int) -> None:
 def end_orderly() -> None:
     """Let SIGTERM and SIGHUP (a lost ssh connection) run the ``finally`` blocks, so that no child stays."""
 
-    def leave(number: int, frame: Any) -> None:
+    def leave(number: int, _frame: Any) -> None:
         sys.exit(128 + number)
 
     for name in (signal.SIGTERM, signal.SIGHUP):

@@ -75,7 +75,7 @@ class Copies:
         self._gated = True
 
     def open(self, gpu: int) -> bool:
-        """Make context and memory. False where they are there already. Raises Shut for a GPU that does not let itself be opened."""
+        """Make context and memory. False where they are there already. Raises Shut where CUDA cannot open the GPU."""
         if gpu in self._ends:
             return False
         try:
@@ -182,7 +182,7 @@ class Copies:
             return {"bad": 4 * stray, "wrong": {"class": "shifted", "way": way, "first": 0, "last": size, "size": 4 * stray}}
         window = self._cuda.read(end.land + GUARD + 4 * first, min(_WINDOW, size - 4 * first))
         right = self._seeds.of(copy[0], copy[1], way, size)
-        wrong = classify(window, first, count, right, (poison, GUARD // 4), self._seeds)
+        wrong = classify(window, first, count, right=right, poison=(poison, GUARD // 4), seeds=self._seeds)
         return {"bad": 4 * (count + stray), "wrong": dict(wrong, way=way, first=4 * first, last=4 * last, size=4 * count)}
 
     def _finish(self, work: Sequence[Tuple[Copy, End]]) -> None:

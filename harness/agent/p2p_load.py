@@ -18,7 +18,7 @@ from .p2p_copies import LATENCY_BYTES, LATENCY_COPIES, READ, WRITE, Copies, Copy
 from .p2p_pattern import Seeds
 from .trouble import Trouble
 
-_UNSUPPORTED, _ALREADY = 217, 704
+_UNSUPPORTED = 217
 _EVERY = 0.05
 
 Say = Callable[..., None]
@@ -100,7 +100,7 @@ class Load:
         _open(copies, sorted({gpu for copy in wanted for gpu in copy}), say)
         if command["do"] == "staged":
             return {"pairs": self._without(copies, wanted, command["loops"], compare=command["compare"])}
-        with_peers, refused = Peers(copies), []
+        with_peers = Peers(copies)
         try:
             wanted, refused = with_peers.enable(wanted)
             if command["do"] == "crowd":
@@ -216,6 +216,8 @@ def _probe(copies: Copies, gpu: int, gpus: Sequence[int], most: int) -> Tuple[in
             try:
                 copies.enable(gpu, other)
             except CudaFailure as failure:
+                if failure.code == _UNSUPPORTED:
+                    continue
                 return len(held), failure.code
             held.append(other)
         return len(held), 0

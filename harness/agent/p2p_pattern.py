@@ -11,8 +11,8 @@ pattern of its own before (the poison), with a guard zone at each side, which mu
     the pattern, moved  shifted
     one bit             a memory or a link
 
-The kernels are PTX text that the driver compiles (compute capability 5.0 and later): no toolkit. Each GPU fills and compares its own
-memory, so that a broken mapping cannot hide itself.
+The kernels are PTX text that the driver compiles (compute capability 5.0 and later): no toolkit. Each GPU fills and compares its
+own memory, so that a broken mapping cannot hide itself.
 """
 
 import hashlib
@@ -70,9 +70,9 @@ _COMPARE = """\
 
 def ptx() -> bytes:
     """The kernels ``fill(words, count, start, a, b)`` and ``check(words, count, start, a, b, tally)``."""
-    return (_HEAD + _entry("fill", "", "", _STORE) + _entry("check", ",\n    .param .u64 p5", "    ld.param.u64 %d4, [p5];\n", _COMPARE)).encode(
-        "ascii"
-    ) + b"\0"
+    return (
+        _HEAD + _entry("fill", "", "", _STORE) + _entry("check", ",\n    .param .u64 p5", "    ld.param.u64 %d4, [p5];\n", _COMPARE)
+    ).encode("ascii") + b"\0"
 
 
 def _entry(name: str, parameter: str, load: str, body: str) -> str:
@@ -82,7 +82,9 @@ def _entry(name: str, parameter: str, load: str, body: str) -> str:
         "    .param .u32 p4" + parameter + "\n)\n{\n"
         "    .reg .pred %p<3>;\n    .reg .b32 %r<14>;\n    .reg .b64 %d<5>;\n"
         "    ld.param.u64 %d1, [p0];\n    ld.param.u32 %r13, [p1];\n    ld.param.u32 %r10, [p2];\n"
-        "    ld.param.u32 %r11, [p3];\n    ld.param.u32 %r12, [p4];\n" + load + "    mov.u32 %r1, %ctaid.x;\n    mov.u32 %r2, %ntid.x;\n"
+        "    ld.param.u32 %r11, [p3];\n    ld.param.u32 %r12, [p4];\n"
+        + load
+        + "    mov.u32 %r1, %ctaid.x;\n    mov.u32 %r2, %ntid.x;\n"
         "    mov.u32 %r3, %tid.x;\n    mad.lo.u32 %r4, %r1, %r2, %r3;\n    mov.u32 %r5, %nctaid.x;\n    mul.lo.u32 %r5, %r5, %r2;\n"
         "LOOP:\n    setp.ge.u32 %p1, %r4, %r13;\n    @%p1 bra DONE;\n" + _MIX + body + "NEXT:\n    add.u32 %r4, %r4, %r5;\n"
         "    bra LOOP;\nDONE:\n    ret;\n}\n"
@@ -121,7 +123,7 @@ class Seeds:
         return [(source, seed) for (source, _, way, _), seed in self._known.items() if seed != but and way != "poison"]
 
 
-def classify(window: bytes, start: int, count: int, right: Seed, poison: Tuple[Seed, int], seeds: Seeds) -> Dict[str, Any]:
+def classify(window: bytes, start: int, count: int, *, right: Seed, poison: Tuple[Seed, int], seeds: Seeds) -> Dict[str, Any]:
     """The class of the wrong words, and the GPU ``of`` whose data it is.
 
     ``window`` is what was found from word ``start`` on, ``count`` how many words are wrong in all, ``poison`` the target's own

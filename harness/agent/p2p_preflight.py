@@ -72,5 +72,6 @@ def refusal(iommu: Dict[int, str]) -> str:
         return ""
     kinds = ", ".join(sorted(set(unsafe.values())))
     return (
-        "the IOMMU translates for {} of {} GPUs ({}): peer writes would be lost or land elsewhere; switch it off, or boot with iommu=pt"
+        "the IOMMU translates for {} of {} GPUs ({}): peer writes would be lost or land elsewhere; "
+        "switch it off, or boot with iommu=pt"
     ).format(len(unsafe), len(iommu), kinds)

@@ -20,6 +20,10 @@ Copy = Tuple[int, int]
 
 Step = Tuple[Copy, ...]
 
+Edge = Tuple[Hashable, Hashable]
+Used = Tuple[Dict[Hashable, Dict[int, int]], Dict[Hashable, Dict[int, int]]]
+"""By left end and by right end: which edge has which colour there."""
+
 
 def schedule(uplinks: Mapping[int, Optional[Sequence[str]]], copies: Optional[Iterable[Copy]] = None) -> List[Step]:
     """The steps, in order. ``uplinks`` are the switches above each GPU from its own upwards, None where nobody knows.
@@ -52,42 +56,43 @@ def lines_of(copy: Copy, uplinks: Mapping[int, Sequence[str]]) -> Set[Tuple[str,
     return lines
 
 
-def colour(edges: Sequence[Tuple[Hashable, Hashable]]) -> List[int]:
+def colour(edges: Sequence[Edge]) -> List[int]:
     """A colour for each edge, so that edges which share a left or a right end differ: as few colours as the busiest end has edges.
 
-    Where the two ends of an edge have no free colour in common, the two colours are swapped along the chain that is in the way.
+    Where the two ends of an edge have no free colour in common, two colours are swapped along the chain that is in the way.
     """
-    at: Dict[Tuple[str, Hashable], Dict[int, int]] = {}
     found = [-1] * len(edges)
-
-    def used(side: str, edge: int) -> Dict[int, int]:
-        return at.setdefault((side, edges[edge][0 if side == "left" else 1]), {})
-
-    for edge in range(len(edges)):
-        left, right = used("left", edge), used("right", edge)
-        mine, other = _free(left), _free(right)
+    used: Used = ({}, {})
+    for edge, (left, right) in enumerate(edges):
+        mine = _free(used[0].setdefault(left, {}))
+        other = _free(used[1].setdefault(right, {}))
         if mine != other:
-            _swap(used, found, right.get(mine), mine, other)
+            _swap(edges, used, found, _chain(edges, used, right, (mine, other)), (mine, other))
         found[edge] = mine
-        left[mine] = right[mine] = edge
+        used[0][left][mine] = used[1][right][mine] = edge
     return found
 
 
-def _swap(used, found, edge, mine, other):  # type: ignore[no-untyped-def]
-    """Swap two colours along the chain of edges that begins with ``edge`` at a right end."""
-    chain, side, colours = [], "left", (mine, other)
+def _chain(edges: Sequence[Edge], used: Used, node: Hashable, colours: Tuple[int, int]) -> List[int]:
+    """The edges of two colours in turn, from a right end on. It never reaches the left end that lacks the first of them."""
+    chain: List[int] = []
+    side = 1
+    edge = used[side][node].get(colours[0])
     while edge is not None:
         chain.append(edge)
-        edge = used(side, edge).get(colours[len(chain) % 2])
-        side = "right" if side == "left" else "left"
-    for link in chain:
-        for end in ("left", "right"):
-            if used(end, link).get(found[link]) == link:
-                del used(end, link)[found[link]]
-    for link in chain:
-        found[link] = other if found[link] == mine else mine
-        for end in ("left", "right"):
-            used(end, link)[found[link]] = link
+        side = 1 - side
+        edge = used[side][edges[edge][side]].get(colours[len(chain) % 2])
+    return chain
+
+
+def _swap(edges: Sequence[Edge], used: Used, found: List[int], chain: Sequence[int], colours: Tuple[int, int]) -> None:
+    for edge in chain:
+        for side in (0, 1):
+            used[side][edges[edge][side]].pop(found[edge], None)
+    for edge in chain:
+        found[edge] = colours[0] if found[edge] == colours[1] else colours[1]
+        for side in (0, 1):
+            used[side][edges[edge][side]][found[edge]] = edge
 
 
 def _free(taken: Mapping[int, int]) -> int:
@@ -109,26 +114,21 @@ def _flat(own: Mapping[int, str], wanted: Sequence[Copy]) -> List[Step]:
     return _frozen(steps)
 
 
-def _coloured(copies: Sequence[Copy], edges: Sequence[Tuple[Hashable, Hashable]]) -> List[List[Copy]]:
+def _coloured(copies: Sequence[Copy], edges: Sequence[Edge]) -> List[List[Copy]]:
     colours = colour(edges)
     steps: List[List[Copy]] = [[] for _ in range(max(colours) + 1 if colours else 0)]
-    for copy, number in zip(copies, colours):
-        steps[number].append(copy)
+    for place, copy in enumerate(copies):
+        steps[colours[place]].append(copy)
     return steps
 
 
 def _fit(copies: Iterable[Copy], steps: List[List[Copy]], uplinks: Mapping[int, Sequence[str]]) -> None:
     """Put each copy into the first step that leaves all its lines free; a new one where there is none."""
-    busy: List[Set[Tuple[str, Hashable]]] = [
-        {line for copy in step for line in lines_of(copy, uplinks)} for step in steps
-    ]
+    busy: List[Set[Tuple[str, Hashable]]] = [{line for copy in step for line in lines_of(copy, uplinks)} for step in steps]
     for copy in copies:
         lines = lines_of(copy, uplinks)
-        for number, taken in enumerate(busy):
-            if not taken & lines:
-                break
-        else:
-            number = len(steps)
+        number = next((number for number, taken in enumerate(busy) if not taken & lines), len(steps))
+        if number == len(steps):
             steps.append([])
             busy.append(set())
         steps[number].append(copy)
