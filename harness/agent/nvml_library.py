@@ -11,7 +11,7 @@ _ABSENT = "this version of the driver's library has no such call"
 _ADVICE = {
     4: "run as root",
     9: "load the nvidia module: the kernel log says why it is not there",
-    12: "install the nvidia driver's libraries (libnvidia-ml.so.1), or name a container with them in host.wrapper of the bench file",
+    12: "install the nvidia driver's libraries (libnvidia-ml.so.1), or name a container with them in host.wrapper of the bench",
     18: "reboot, or reload the nvidia modules: the driver was updated under a running kernel",
 }
 """What to do by NVML's error number (nvml.h): no permission, no driver, no library, version mismatch."""

@@ -59,7 +59,7 @@ class End:
 
 
 class Copies:
-    """Every copy of one process. ``watch(copies)`` is called while they are under way and returns what to call if they still are."""
+    """Every copy of one process. ``watch(copies)`` is called while they run and returns what to call if they still do then."""
 
     def __init__(
         self, cuda: Cuda, seeds: Seeds, size: int, patience: float, watch: Callable[[Sequence[Copy]], Callable[[], None]]
@@ -75,7 +75,7 @@ class Copies:
         self._gated = True
 
     def open(self, gpu: int) -> bool:
-        """Make context and memory. False where they are there already. Raises Shut where CUDA cannot open the GPU."""
+        """Make context and memory. False where they are there already. Raises Shut where CUDA cannot do it."""
         if gpu in self._ends:
             return False
         try:

@@ -10,7 +10,7 @@ path    ─▶ staged, or above its ceiling a copy that works proves nothing abo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import median
 
 from harness.devices.gpu import Peering, PeerStatus
@@ -43,10 +43,13 @@ _SOME = at_least(0.001, "GB/s")
 
 def judge_budget(report: Report, places: Mapping[int, Place], peers: int) -> Finding:
     """May every GPU have the peers that the copies take? Error 711 behind that many is the limit, not a fault."""
-    wanted = at_least(min(peers, len(report.gpus) - 1))
+    ruled_out = {(pair.source, pair.target) for pair in report.pairs if pair.can is False}
+    there = [gpu.index for gpu in report.gpus if not gpu.error]
     measurements, short = [], []
     for gpu in report.gpus:
         slot = places[gpu.index].slot
+        possible = sum(other != gpu.index and (gpu.index, other) not in ruled_out for other in there)
+        wanted = at_least(min(peers, possible))
         if gpu.error:
             continue
         held = [str(holder) for holder in report.holders if holder.index == gpu.index]

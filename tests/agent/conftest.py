@@ -112,10 +112,10 @@ class Machine:
         assert lines[-1] == {"kind": "end", "lines": len(lines) - 1}
         return lines[:-1]
 
-    def options(self, size=1 << 20, patience=2):
+    def options(self, size=1 << 18, patience=2):
         return "--size", str(size), "--patience", str(patience), "--root", str(self.tree.root)
 
-    def p2p(self, *more, size=1 << 20):
+    def p2p(self, *more, size=1 << 18):
         return self.lines("p2p", "--loops", "2", *self.options(size), *more)
 
     def host(self, *more):
