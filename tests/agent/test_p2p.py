@@ -10,7 +10,7 @@ import pytest
 
 from harness.devices.p2p import Damage, run_p2p
 from harness.errors import BenchError
-from harness.limits import Outcome, at_least, at_most, exactly
+from harness.limits import Outcome, at_most, exactly
 from harness.platform import Link, P2p
 from harness.procedures.p2p import (
     STAGED,
@@ -97,29 +97,27 @@ def test_the_ninth_peer_is_never_asked_for(judged):
     assert found.report.steps == 11
 
 
-@pytest.mark.parametrize(
-    ("fault", "damage", "says"),
-    [
-        ("dropped:0>4", Damage.DROPPED, "the writes were dropped"),
-        ("zeros:0>4", Damage.ZERO, "zeros arrived"),
-        ("ones:0>4", Damage.ALL_ONES, "a device fell off the bus"),
-        ("flip:0>4", Damage.SINGLE_BIT, "single bits flipped"),
-        ("shifted:0>4", Damage.SHIFTED, "in the wrong place"),
-        ("misrouted:0>4>2", Damage.MISROUTED, "the data of another GPU arrived (gpu2)"),
-    ],
-)
-def test_wrong_bytes_are_caught_by_integrity_with_their_class_and_the_memories_acquitted(judged, fault, damage, says):
-    found = judged("2x3", fault)
+def test_wrong_bytes_are_caught_by_integrity_with_their_class_and_the_memories_acquitted(judged):
+    faults = {
+        (0, 4): ("dropped:0>4", Damage.DROPPED, "the writes were dropped"),
+        (1, 5): ("zeros:1>5", Damage.ZERO, "zeros arrived"),
+        (2, 3): ("ones:2>3", Damage.ALL_ONES, "a device fell off the bus"),
+        (3, 1): ("flip:3>1", Damage.SINGLE_BIT, "single bits flipped"),
+        (4, 2): ("shifted:4>2", Damage.SHIFTED, "in the wrong place"),
+        (5, 0): ("misrouted:5>0>2", Damage.MISROUTED, "the data of another GPU arrived (gpu2)"),
+    }
+    found = judged("2x3", " ".join(fault for fault, _, _ in faults.values()))
     failed = found.failed()
-    assert list(failed) == [("integrity", 0)]
-    text = failed["integrity", 0]
-    assert text.startswith("DATA CORRUPTION gpu0 -> gpu4: do not use")
-    assert says in text
-    assert "without peer access: clean, so it is the path (IOMMU, ACS, switch), not a memory" in text
-    assert "alone: the same" in text
-    assert "the other way: clean" in text
-    assert "1 corrupt pair in all, 29 clean: the way leads over the uplinks of switch0 and switch1" in text
-    assert found.pair(0, 4).wrong.damage is damage
+    assert list(failed) == [("integrity", source) for source, _ in faults]
+    for (source, target), (_, damage, says) in faults.items():
+        text = failed["integrity", source]
+        assert text.startswith(f"DATA CORRUPTION gpu{source} -> gpu{target}: do not use")
+        assert says in text
+        assert "without peer access: clean, so it is the path (IOMMU, ACS, switch), not a memory" in text
+        assert "alone: the same" in text
+        assert "the other way: clean" in text
+        assert "6 corrupt pairs in all, 24 clean: all across the uplinks of switch0 and switch1" in text
+        assert found.pair(source, target).wrong.damage is damage
 
 
 def test_only_dropped_writes_are_wrong_when_only_writes_are_dropped(judged):
@@ -221,7 +219,7 @@ def test_an_identity_domain_is_no_obstacle(machine):
     assert every(made.p2p(), "refused") == []
 
 
-@pytest.mark.parametrize("shape", ["2x3", "1x4"])
+@pytest.mark.parametrize("shape", ["2x3", pytest.param("1x5", marks=pytest.mark.slow)])
 def test_the_schedule_lowers_no_cell_and_changes_no_verdict(machine, shape):
     made = machine(shape, "slow:1 dropped:0>2")
     together, alone = made.p2p(), made.p2p("--serial")
@@ -276,7 +274,9 @@ def test_without_the_bindings_the_bench_is_told_what_to_install(machine):
     assert "pip install cuda-bindings" in error["do"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGHUP, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGINT))]
+)
 def test_an_interrupt_leaves_no_process_behind(machine, number):
     made = machine("1x2", "wedged:0>1")
     argv = [sys.executable, "-m", "harness.agent", "p2p", "--loops", "2", *made.options(patience=60)]
@@ -305,7 +305,3 @@ def group_lives(group):
 def test_contention_of_a_single_switch_is_not_tried(judged):
     finding = judged("1x3").every()["contention", "switch0"]
     assert {taken.outcome for taken in finding.measurements} == {Outcome.NOT_MEASURED}
-
-
-def test_ratio_limits_of_contention_are_those_of_the_platform():
-    assert RULES.contention_ratio == at_least(0.5)
