@@ -90,7 +90,7 @@ class Crew:
         return dict(line, kind="xid")
 
     def end_watch(self) -> Iterator[Dict[str, Any]]:
-        """The last Xids, and then one line for each GPU's link under load."""
+        """The last Xids, power and clocks of the whole run, and one line for each GPU's link under load."""
         seconds, replays = 0.0, {}  # type: float, Dict[int, int]
         if self._watch is not None:
             try:
@@ -100,6 +100,8 @@ class Crew:
                     yield self._xid(said)
                     said = self._watch.next(_MARGIN)
                 seconds, replays = said["seconds"], dict(said["replays"])
+                for line in said["telemetry"]:
+                    yield dict(line, kind="telemetry")
             except (Silent, Trouble):
                 # what it read before stands; the counters' second reading is missing
                 pass

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Mapping
 from statistics import median
 
-from harness.devices.gpu import Peering, PeerStatus
-from harness.devices.p2p import TOO_MANY_PEERS, Contention, LinkKind, Pair, Report
+from harness.devices.gpu import Peering, PeerStatus, Reason
+from harness.devices.p2p import TOO_MANY_PEERS, Contention, LinkKind, Pair, Report, Telemetry
 from harness.limits import Limit, Outcome, at_least, exactly
 from harness.measurement import Measurement
 from harness.platform import Link as LinkLimits
@@ -188,16 +188,24 @@ def judge_link(report: Report, places: Mapping[int, Place], index: int, limits: 
     slot, link = places[index].slot, report.link(index)
     if link is None or link.samples == 0:
         return Finding(unmeasured=f"{slot}: the worker took no sample of its link under load")
-    measurements = (
+    measurements: tuple[Measurement, ...] = (
         taken("p2p.link-generation", link.generation, slot, limits.generation, note=f"{link.samples} samples under load"),
         taken("p2p.link-width", link.width, slot, limits.width, note=f"{link.samples} samples under load"),
         taken(
             "p2p.replay-rate", link.replays_per_minute, slot, replay_rate, note=f"{link.replays} in {link.seconds:g} s under load"
         ),
     )
+    watched = next((entry for entry in report.telemetry if entry.index == index), None)
+    slowed = () if watched is None else _slowed_by_hardware(watched)
+    if watched is not None and watched.reasons is not None:
+        measurements = (*measurements, taken("p2p.hardware-slowdown", ", ".join(slowed) or "none", slot, exactly("none")))
     if not any(measured.outcome is Outcome.FAIL for measured in measurements):
         return Finding(measurements)
     lines = [f"{slot} under load: Gen{link.generation} x{link.width}, {link.replays} replays in {link.seconds:g} s"]
+    if watched is not None and slowed:
+        lines.append(
+            f"its clocks were held back: {', '.join(slowed)}; peak {watched.temperature} C: look at its cooling and its power"
+        )
     slow = [pair for pair in slow_pairs(report) if index in (pair.source, pair.target)]
     if slow:
         middle = median(pair.best_enabled for pair in report.tried if pair.best_enabled is not None)
@@ -207,6 +215,13 @@ def judge_link(report: Report, places: Mapping[int, Place], index: int, limits: 
             f"{common_ground(slow, report, places)}"
         )
     return Finding(measurements, "\n".join(lines))
+
+
+def _slowed_by_hardware(watched: Telemetry) -> tuple[str, ...]:
+    """Reasons that a healthy machine never has. The power cap is none of them: at full load it is normal."""
+    serious = Reason.HW_THERMAL_SLOWDOWN | Reason.HW_POWER_BRAKE_SLOWDOWN
+    seen = [Reason(bit) for bit in watched.reasons or {}]
+    return tuple(name for reason in seen for name in (reason & serious).names)
 
 
 def judge_contention(report: Report, places: Mapping[int, Place], uplink: str, limit: Limit) -> Finding:

@@ -144,6 +144,20 @@ def test_a_slow_link_is_caught_under_load_and_names_the_gpu(judged):
     assert "all copies from and to gpu4: its link" in text
 
 
+def test_a_gpu_that_its_hardware_slows_down_is_named_with_the_reason(judged):
+    found = judged("1x3", "hot:1")
+    assert list(found.failed()) == [("link", 1)]
+    assert "its clocks were held back: hw_thermal_slowdown; peak 31 C" in found.failed()["link", 1]
+    assert {entry.samples > 0 for entry in found.report.telemetry} == {True}
+
+
+def test_a_card_that_tells_no_reasons_is_not_called_healthy_in_that(judged):
+    found = judged("1x3", "unsupported:1")
+    names = [taken.name for taken in found.every()["link", 1].measurements]
+    assert "p2p.hardware-slowdown" not in names
+    assert "p2p.hardware-slowdown" in [taken.name for taken in found.every()["link", 0].measurements]
+
+
 def test_a_copy_faster_than_its_link_did_not_happen(judged):
     found = judged("2x3", "impossible:0>5")
     assert list(found.failed()) == [("path", 0)]

@@ -1,7 +1,7 @@
 /* A libnvidia-ml.so.1 without hardware: an RTX 8000 with ECC on, at rest at Gen1 and under load, as fake_libcuda.c says, at Gen3.
  *
  * Faults (FAKE_FAULTS): nodriver:0, mismatch:0, nocard:GPU (lost: every call says so), unsupported:GPU, retiring:GPU, replaying:GPU,
- * slow:GPU (Gen1 under load), held:GPU>PEERS (Xorg), memory:GPU, vbios:GPU, nopeer:A>B.
+ * hot:GPU (thermal slowdown), slow:GPU (Gen1 under load), held:GPU>PEERS (Xorg), memory:GPU, vbios:GPU, nopeer:A>B.
  */
 #include "fake_gpus.h"
 
@@ -95,8 +95,8 @@ int nvmlDeviceGetPcieReplayCounter(void *device, unsigned *out) {
     if (fault("replaying", number(device), -1, 0)) replays[number(device)] += 80;
     GIVE(replays[number(device)]);
 }
-int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *out) { MAY(busy(device) ? 0 : 1); }
-int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out) { MAY(busy(device) ? 0 : 1); }
+int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *out) { MAY(fault("hot", number(device), -1, 0) ? 0x40 : busy(device) ? 0 : 1); }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out) { return nvmlDeviceGetCurrentClocksEventReasons(device, out); }
 int nvmlDeviceGetPowerUsage(void *device, unsigned *out) { MAY(busy(device) ? 81000 : 28100); }
 int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out) { MAY(250000); }
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out) { GIVE(31); }

@@ -16,7 +16,8 @@ Bandwidths are GB/s with GB = 1e9 bytes, latencies microseconds, offsets and siz
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -178,6 +179,21 @@ class LoadedLink:
 
 
 @dataclass(frozen=True)
+class Telemetry:
+    """One GPU over the whole run: peak watts and degrees Celsius, None where the driver gives none.
+
+    ``reasons`` counts the samples in which each clocks event reason was active, by its bit in nvml.h; None where the driver does
+    not tell them.
+    """
+
+    index: int
+    samples: int = 0
+    power: float | None = None
+    temperature: int | None = None
+    reasons: Mapping[int, int] | None = field(default=None, hash=False)
+
+
+@dataclass(frozen=True)
 class Contention:
     """GPUs below one switch at once, to and from ``partners`` below another: the rate of the uplink, and of one pair alone."""
 
@@ -241,6 +257,7 @@ class Report:
     gpus: tuple[PeerGpu, ...] = ()
     pairs: tuple[Pair, ...] = ()
     links: tuple[LoadedLink, ...] = ()
+    telemetry: tuple[Telemetry, ...] = ()
     contention: tuple[Contention, ...] = ()
     holders: tuple[Holder, ...] = ()
     redirects: tuple[Redirect, ...] = ()

@@ -18,6 +18,7 @@ The worker ``p2p [--loops N] [--force]`` (more options for work by hand: ``--hel
       not copied            "untried":"why"
     {"kind":"xid","index":12,"address":"0000:e1:00.0","xid":79,"text":"NVRM: Xid ..."}
     {"kind":"wedged","from":1,"to":12,"seconds":30.0,"culprit":12,"reaped":true}
+    {"kind":"telemetry","index":0,"samples":1300,"power":81.0,"temperature":44,"reasons":[[4,12]]}      peaks; samples by bit
     {"kind":"link","index":0,"generation":3,"width":16,"samples":1300,"replays":0,"seconds":260.0}
     {"kind":"contention","group":"0000:3d:00.0","gpus":[0,1,2,3],"partners":[10,11,12,13],"write_alone":10.0,
      "write_together":9.7,"read_alone":9.5,"read_together":9.3}                 or "untried":"why" instead of the rates
@@ -47,6 +48,7 @@ from harness.devices.p2p.facts import (
     PeerGpu,
     Redirect,
     Report,
+    Telemetry,
     Wedged,
     Wrong,
     Xid,
@@ -74,6 +76,7 @@ def run_p2p(host: Host, *, loops: int = 25, force: bool = False, timeout: float 
         gpus=tuple(_gpu(fields) for fields in lines.every("gpu")),
         pairs=tuple(_pair(fields) for fields in lines.every("pair")),
         links=tuple(_link(fields) for fields in lines.every("link")),
+        telemetry=tuple(_telemetry(fields) for fields in lines.every("telemetry")),
         contention=tuple(_contention(fields) for fields in lines.every("contention")),
         redirects=tuple(_redirect(fields) for fields in lines.every("acs")),
         holders=tuple(_holder(fields) for fields in lines.every("holder")),
@@ -147,6 +150,16 @@ def _link(fields: Fields) -> LoadedLink:
         samples=fields.integer("samples", 0),
         replays=fields.maybe_integer("replays"),
         seconds=fields.number("seconds", 0.0),
+    )
+
+
+def _telemetry(fields: Fields) -> Telemetry:
+    return Telemetry(
+        index=fields.integer("index"),
+        samples=fields.integer("samples", 0),
+        power=fields.maybe_number("power"),
+        temperature=fields.maybe_integer("temperature"),
+        reasons={int(bit): int(count) for bit, count in fields.sequence("reasons")} if "reasons" in fields else None,
     )
 
 
