@@ -1,6 +1,8 @@
 """The two children of a run and what they have said: one copies and may hang, the other watches.
 
-ask(command) ─▶ done | shut | failed | stuck        stuck also where the child said nothing in time; it is ended then
+    ask(command) ─▶ done | shut | failed | stuck        stuck also where the child said nothing in time; it is ended then
+
+The copying child looks at its own deadline while it waits. One that is silent for longer than that hangs inside the driver.
 """
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -11,7 +13,7 @@ from .p2p_watch import Watch
 from .trouble import Trouble
 
 TOO_MANY_PEERS = 711
-_MARGIN = 15.0
+_GRACE, _LAST_WORD = 5.0, 15.0
 
 
 class Crew:
@@ -20,7 +22,7 @@ class Crew:
     def __init__(self, load: Load, patience: float) -> None:
         self._load = Child(load.serve)
         self._watch: Optional[Child] = None
-        self._patience = patience
+        self._silence = 2 * patience + _GRACE
         self.reaped = True
         self.opened: Dict[int, float] = {}
         self.links: Dict[int, List[Tuple[int, int]]] = {}
@@ -60,7 +62,7 @@ class Crew:
 
     def _answer(self) -> Dict[str, Any]:
         while True:
-            said = self._load.next(self._patience + _MARGIN)
+            said = self._load.next(self._silence)
             if said["say"] == "opened":
                 self.opened.setdefault(said["gpu"], said["seconds"])
             elif said["say"] != "alive":
@@ -71,7 +73,7 @@ class Crew:
         watch = Child(Watch(addresses).serve)
         watch.start()
         try:
-            begin = watch.next(self._patience + _MARGIN)
+            begin = watch.next(self._silence)
         except (Silent, Trouble):
             watch.end()
             return {}
@@ -95,10 +97,10 @@ class Crew:
         if self._watch is not None:
             try:
                 self._watch.send(do="end")
-                said = self._watch.next(_MARGIN)
+                said = self._watch.next(_LAST_WORD)
                 while said["say"] != "end":
                     yield self._xid(said)
-                    said = self._watch.next(_MARGIN)
+                    said = self._watch.next(_LAST_WORD)
                 seconds, replays = said["seconds"], dict(said["replays"])
                 for line in said["telemetry"]:
                     yield dict(line, kind="telemetry")

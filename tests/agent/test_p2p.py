@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -174,6 +175,27 @@ def test_a_wedged_copy_costs_two_gpus_and_the_others_go_on(judged):
     healthy = {1, 2, 3, 5}
     assert all(pair.best_enabled and pair.disabled for pair in found.report.pairs if {pair.source, pair.target} <= healthy)
     assert found.report.wedged[0].reaped
+
+
+@pytest.mark.slow
+def test_a_driver_that_hangs_in_the_middle_of_a_call_is_killed_and_the_others_go_on(judged):
+    found = judged("1x4", "deaf:0>1")
+    assert list(found.failed()) == [("watchdog", 0), ("watchdog", 1)]
+    assert len(found.report.tried) >= 2
+    assert found.report.wedged[0].reaped
+
+
+def test_redirecting_switch_ports_are_evidence_beside_staged_copies(machine):
+    made = machine("1x3", "staged:1")
+    config = bytearray(4096)
+    struct.pack_into("<IHH", config, 0x100, 0x000D | 1 << 16, 0x5F, 0x1D)
+    made.tree.write("sys/devices/" + "/".join(made.walk(1)[:-1]) + "/config", bytes(config))
+    found = Judged(run_p2p(made.host(*made.options()), loops=2), 3)
+    port = made.walk(1)[-2]
+    assert [(redirect.address, redirect.controls, redirect.gpus) for redirect in found.report.redirects] == [
+        (port, ("RR", "CR"), (1,))
+    ]
+    assert f"access control on the way: {port} RR/CR" in found.failed()["path", 1]
 
 
 def test_a_gpu_that_falls_off_the_bus_is_named_by_its_xid(judged):
