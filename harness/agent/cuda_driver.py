@@ -5,6 +5,7 @@ CUDA compatibility table). Only libcuda.so.1 is needed, no toolkit.
 """
 
 import ctypes
+import os
 from typing import Any, Dict
 
 from .trouble import Trouble
@@ -39,6 +40,8 @@ class Cuda:
                 "cuda-bindings", "it is not there: {}".format(error), "pip install cuda-bindings, or " + _WRAPPER
             ) from None
         self._api = driver
+        # CUDA sorts by speed unless told otherwise, and then numbers mean nothing from one machine to the next
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         try:
             self.call("cuInit", 0)
             version = self.call("cuDriverGetVersion")
@@ -111,9 +114,9 @@ class Cuda:
         self.call("cuMemcpyDtoH", (ctypes.c_char * size).from_buffer(buffer), address, size)
         return bytes(buffer)
 
-    def write(self, address: int, data: bytes) -> None:
-        """Write bytes to the memory of the current context's GPU."""
-        self.call("cuMemcpyHtoD", address, data, len(data))
+    def write(self, address: int, data: bytes, stream: Any) -> None:
+        """Write a few bytes to the memory of the stream's GPU, in the order of the stream."""
+        self.call("cuMemcpyHtoDAsync", address, data, len(data), stream)
 
     def is_ready(self, event: Any) -> bool:
         """Has the event happened? Raises CudaFailure for what went wrong before it."""

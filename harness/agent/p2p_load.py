@@ -138,7 +138,7 @@ class Load:
         if compare:
             for copy, verdict in copies.verify(wanted, WRITE, self._size).items():
                 found[copy]["disabled_bad"] = verdict["bad"]
-        for copy, seconds in copies.time(wanted, WRITE, self._size, loops).items():
+        for copy, seconds in copies.time(wanted, WRITE, self._size, loops, gated=False).items():
             found[copy]["disabled"] = _rate(self._size * loops, seconds)
         return [_named(copy, line) for copy, line in found.items()]
 

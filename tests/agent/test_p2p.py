@@ -91,6 +91,18 @@ def test_a_healthy_machine_fails_nothing_and_leaves_nothing_unmeasured(judged):
     assert {(gpu.group, gpu.iommu) for gpu in found.report.gpus} == {("0000:10:00.0", "none"), ("0000:16:00.0", "none")}
 
 
+def test_gpus_are_numbered_by_their_place_on_the_bus(machine):
+    made = machine("2x2")
+    assert [line["address"] for line in every(made.p2p(), "gpu")] == [made.address(gpu) for gpu in range(4)]
+
+
+@pytest.mark.slow
+def test_more_copies_than_a_queue_holds_are_timed_as_well(machine):
+    made = machine("1x2")
+    few, many = made.p2p(), made.lines("p2p", "--loops", "250", *made.options())
+    assert cells(many)[0, 1]["enabled"] == pytest.approx(cells(few)[0, 1]["enabled"], rel=0.02)
+
+
 def test_the_ninth_peer_is_never_asked_for(judged):
     found = judged("1x12")
     assert {(gpu.peers, gpu.stopped) for gpu in found.report.gpus} == {(8, 0)}

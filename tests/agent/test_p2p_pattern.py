@@ -1,7 +1,9 @@
 """The pattern, the kernels that write and compare it, and what wrong words tell."""
 
 import re
+import shutil
 import struct
+import subprocess
 
 import pytest
 
@@ -9,6 +11,7 @@ from harness.agent.p2p_pattern import CLEAN, TALLY, Seeds, classify, mix, ptx
 
 UUIDS = {gpu: f"GPU-{gpu}" for gpu in range(4)}
 COUNT = 64
+PTXAS = shutil.which("ptxas")
 
 
 def seeds():
@@ -73,6 +76,15 @@ def test_the_kernels_are_text_for_old_and_new_gpus():
     text = ptx()
     assert text.endswith(b"\0")
     assert b".target sm_50" in text
+
+
+@pytest.mark.skipif(PTXAS is None, reason="no ptxas here (it comes with the CUDA toolkit): the kernels are not assembled")
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+def test_the_kernels_are_assembled_for_turing_and_hopper(target, tmp_path):
+    source = tmp_path / "kernels.ptx"
+    source.write_bytes(ptx()[:-1])
+    done = subprocess.run([PTXAS, f"-arch={target}", source, "-o", tmp_path / "kernels"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 class Gpu:

@@ -260,7 +260,12 @@ static CUresult c_init(unsigned f) {
 }
 static CUresult c_version(int *v) { *v = 13000; return OK; }
 static CUresult c_count(int *n) { if (!initialised) return NOT_INITIALIZED; *n = gpus(); return OK; }
-static CUresult c_device(int *d, int i) { *d = i; return i < gpus() ? OK : 101; }
+/* Without CUDA_DEVICE_ORDER=PCI_BUS_ID the numbers run the other way round. */
+static CUresult c_device(int *d, int i) {
+    const char *order = getenv("CUDA_DEVICE_ORDER");
+    *d = order && !strcmp(order, "PCI_BUS_ID") ? i : gpus() - 1 - i;
+    return i < gpus() ? OK : 101;
+}
 static CUresult c_bus_id(char *text, int length, int d) { snprintf(text, length, "0000:%02X:00.0", bus_of(d)); return OK; }
 static CUresult c_uuid(unsigned char *uuid, int d) {
     for (int i = 0; i < 16; i++) uuid[i] = i == 15 ? d : 0xA0 + i;
@@ -329,7 +334,11 @@ static CUresult c_free(uint64_t at) {
 static CUresult c_host_alloc(void **at, size_t size, unsigned f) { *at = calloc(1, size); return OK; }
 static CUresult c_host_free(void *at) { free(at); return OK; }
 static CUresult c_to_host(void *to, uint64_t from, size_t size) { drain(); memcpy(to, (void *)from, size); return current >= 0 ? lost(current) : BAD_CONTEXT; }
-static CUresult c_to_device(uint64_t to, const void *from, size_t size) { drain(); memcpy((void *)to, from, size); return current >= 0 ? lost(current) : BAD_CONTEXT; }
+static CUresult c_to_device(uint64_t to, const void *from, size_t size, void *stream) {
+    drain();
+    memcpy((void *)to, from, size);
+    return stream ? lost(((Stream *)stream)->device) : INVALID;
+}
 static CUresult c_peer_copy(uint64_t to, Context *tc, uint64_t from, Context *fc, size_t size, void *stream) {
     Stream *s = stream;
     int t = (int)(tc - contexts), f = (int)(fc - contexts);
@@ -419,7 +428,7 @@ static const struct { const char *name; void *call; } calls[] = {
     {"cuDeviceCanAccessPeer", c_can}, {"cuDeviceGetP2PAttribute", c_peer_attribute}, {"cuDevicePrimaryCtxRetain", c_retain},
     {"cuDevicePrimaryCtxRelease", c_release}, {"cuCtxSetCurrent", c_set_current}, {"cuCtxEnablePeerAccess", c_enable},
     {"cuCtxDisablePeerAccess", c_disable}, {"cuMemAlloc", c_alloc}, {"cuMemFree", c_free}, {"cuMemHostAlloc", c_host_alloc},
-    {"cuMemFreeHost", c_host_free}, {"cuMemcpyDtoH", c_to_host}, {"cuMemcpyHtoD", c_to_device}, {"cuMemcpyPeerAsync", c_peer_copy},
+    {"cuMemFreeHost", c_host_free}, {"cuMemcpyDtoH", c_to_host}, {"cuMemcpyHtoDAsync", c_to_device}, {"cuMemcpyPeerAsync", c_peer_copy},
     {"cuStreamCreate", c_stream}, {"cuStreamDestroy", c_stream_end}, {"cuStreamWaitValue32", c_gate}, {"cuStreamQuery", c_query},
     {"cuStreamSynchronize", c_wait}, {"cuEventCreate", c_event}, {"cuEventDestroy", c_event_end}, {"cuEventRecord", c_record},
     {"cuEventQuery", c_event_query}, {"cuEventElapsedTime", c_elapsed}, {"cuModuleLoadData", c_module}, {"cuModuleUnload", c_module_end},
