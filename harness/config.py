@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from harness.errors import ConfigError
 from harness.limits import Limit, limit_from_toml
@@ -22,7 +22,7 @@ SCHEMA = 1
 class Model(BaseModel):
     """A table of a configuration file: frozen, and without room for unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, populate_by_name=True, allow_inf_nan=False)
 
 
 M = TypeVar("M", bound=Model)
@@ -103,8 +103,8 @@ AnyLimit = Annotated[Limit, BeforeValidator(limit_from_toml), PlainSerializer(st
 Number = Annotated[Limit, limit_in(), PlainSerializer(str)]
 """A limit of numbers without a unit."""
 
-Seconds = Annotated[float, quantity_in("s")]
-Bytes = Annotated[float, quantity_in("B")]
+Seconds = Annotated[float, Field(gt=0), quantity_in("s")]
+Bytes = Annotated[float, Field(gt=0), quantity_in("B")]
 
 
 def _sample(unit: str) -> str:

@@ -11,6 +11,7 @@ In TOML a bare value means exactly that value; otherwise a table:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from harness.units import amount, number, parse_quantity
+
+_WIDEST = 100.0
+"""Percent by which an exact number may be off at most; with more, nought would do."""
 
 Value: TypeAlias = "bool | int | float | str"
 """What can be measured: a number in the limit's own unit, or a word."""
@@ -194,7 +198,10 @@ def limit_from_toml(value: object, unit: str = "", *, words: bool = True) -> Lim
             re.compile(str(bounds[0]))
         except re.error as error:
             raise ValueError(f"{bounds[0]!r} is not a regular expression: {error}") from None
-    return Limit(kind, bounds, unit, _percent(value.get("within", 0)), _marginal(kind, value.get("marginal"), unit))
+    limit = Limit(kind, bounds, unit, _percent(value.get("within", 0)), _marginal(kind, value.get("marginal"), unit))
+    if any(limit.judge(bound) is Outcome.FAIL for bound in limit.marginal):
+        raise ValueError("marginal lies outside the limit, so no value could ever be marginal")
+    return limit
 
 
 def _marginal(kind: str, value: object, unit: str) -> tuple[float, ...]:
@@ -214,6 +221,8 @@ def _bound(value: object, unit: str, *, words: bool) -> Value:
     if isinstance(value, bool) and not is_number:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise ValueError("takes a finite number: nothing would ever fail, or everything would")
         return value
     if not isinstance(value, str):
         raise ValueError(f"takes {'a number' if is_number else 'a word, a number or a limit table'}, not {_kind_of(value)}")
@@ -232,11 +241,15 @@ def _kind_of(value: object) -> str:
 
 def _percent(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    quantity = parse_quantity(str(value))
-    if quantity.unit not in ("", "%"):
-        raise ValueError(f"within takes percent, not {value!r}")
-    return quantity.value
+        percent = float(value)
+    else:
+        quantity = parse_quantity(str(value))
+        if quantity.unit not in ("", "%"):
+            raise ValueError(f"within takes percent, not {value!r}")
+        percent = quantity.value
+    if not 0 <= percent <= _WIDEST:
+        raise ValueError(f"within takes a percentage from 0 to {_WIDEST:g}")
+    return percent
 
 
 def _same(value: Value, wanted: Value) -> bool:

@@ -138,7 +138,7 @@ class Gpu(Model):
 class P2p(Model):
     """How peer-to-peer copies are judged; bandwidths in GB/s (1e9), latencies in microseconds."""
 
-    peers: int = 8
+    peers: Annotated[int, Field(ge=1)] = 8
     bad_bytes: Annotated[Limit, limit_in("B")] = Field(default_factory=lambda: exactly(0, "B"))
     ceiling: Annotated[Limit, limit_in("GB/s")] = Field(default_factory=lambda: at_most(15.75, "GB/s"))
     nvlink_ceiling: Annotated[Limit, limit_in("GB/s")] = Field(default_factory=lambda: at_most(50.0, "GB/s"))
@@ -153,7 +153,7 @@ class Floor(Model):
     framework: Literal["tensorflow", "pytorch", "mxnet"]
     precision: Literal["fp16", "fp32", "amp", "bf16", "tf32"]
     compiler: str
-    batch: int
+    batch: Annotated[int, Field(ge=1)]
     images_per_second_per_gpu: Annotated[Limit, limit_in("images/s")]
 
 
@@ -190,6 +190,10 @@ class Platform(Model):
             for name in listed:
                 if listed.count(name) > 1:
                     raise ValueError(f"{kind} {name!r} stands twice")
+        paths = [slot.path for slot in self.slots]
+        for slot in self.slots:
+            if paths.count(slot.path) > 1:
+                raise ValueError(f"slot {slot.name!r} has the path of another slot, {slot.path!r}")
         uplinks = {uplink.name for uplink in self.uplinks}
         models = {model.name for model in self.models}
         for slot in self.slots:

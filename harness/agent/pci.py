@@ -69,6 +69,7 @@ def _host(tree: Tree, uid: int) -> Dict[str, Any]:
         "command_line": tree.text("proc", "cmdline") or "",
         "boot_id": tree.text("proc", "sys", "kernel", "random", "boot_id") or "",
         "machine": tree.text("sys", "class", "dmi", "id", "product_name") or "",
+        "serial": tree.text("sys", "class", "dmi", "id", "product_serial") or "",
         "iommus": tree.names("sys", "class", "iommu"),
     }
 

@@ -94,11 +94,17 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
 def report(
     run_folder: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its id below --report.")],
     reports: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where reports are.")] = Path("reports"),
+    form: Annotated[
+        str, typer.Option("--format", metavar="html|junit|ocp|prometheus|csv|md", help="Print it in this form instead.")
+    ] = "",
 ) -> None:
     """Render the reports of a run again from its record."""
-    from harness.cli.run import report_again
+    from harness.cli.run import print_report, report_again
 
-    report_again(run_folder, reports)
+    if form:
+        print_report(run_folder, reports, form)
+    else:
+        report_again(run_folder, reports)
 
 
 @agent_app.command("build")

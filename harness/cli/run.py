@@ -67,14 +67,29 @@ def report_again(name: str, reports: Path) -> None:
 
     Raises UsageMistake where there is no such run and, after the table was printed, where the reports cannot be written.
     """
+    rendered = _render(_folder_of(name, reports))
+    if (lost := show(rendered.text)) is not None:
+        raise lost if isinstance(lost, BrokenPipeError) else UsageMistake(_takes_nothing(lost))
+    if rendered.problem:
+        raise UsageMistake(rendered.problem)
+
+
+def print_report(name: str, reports: Path, form: str) -> None:
+    """Print a run in another form; nothing is written. Raises UsageMistake where there is no such run or form."""
+    from harness.record.reader import read_record
+    from harness.report.formats import NAMES, render_as
+
+    if form not in NAMES:
+        raise UsageMistake(f"no format {form!r}: --format takes {', '.join(NAMES)}")
+    text = render_as(form)(read_record(_folder_of(name, reports)))
+    if (lost := show(text)) is not None:
+        raise lost if isinstance(lost, BrokenPipeError) else UsageMistake(_takes_nothing(lost))
+
+
+def _folder_of(name: str, reports: Path) -> Path:
     for folder in (Path(name), reports / name):
         if (folder / "results.jsonl").is_file():
-            rendered = _render(folder)
-            if (lost := show(rendered.text)) is not None:
-                raise lost if isinstance(lost, BrokenPipeError) else UsageMistake(_takes_nothing(lost))
-            if rendered.problem:
-                raise UsageMistake(rendered.problem)
-            return
+            return folder
     raise UsageMistake(f"no run {name!r}: neither {name}/results.jsonl nor {reports / name}/results.jsonl is there")
 
 

@@ -141,6 +141,13 @@ def boot(bringup_run: Run, contact: Contact, bmc: Idrac, console: Console | None
 
 
 @pytest.fixture(scope="session")
+def watched_boot(request: pytest.FixtureRequest, bringup_run: Run) -> BootStory | None:
+    """What came of starting the machine, None where this run starts none: only to look at it must not restart it."""
+    is_watched = any(case.stage == "boot" for case in bringup_run.planned)
+    return request.getfixturevalue("boot") if is_watched else None
+
+
+@pytest.fixture(scope="session")
 def pcie(host: Host) -> Snapshot:
     """Fact: the PCIe tree as the operating system sees it, idle."""
     return read_snapshot(host)

@@ -12,6 +12,7 @@ from harness.plugin import collection
 from harness.plugin.case import Case
 from harness.plugin.measuring import OutOfLimits, spoken
 from harness.plugin.run import CASE, Run, headline_before
+from harness.plugin.signals import orderly_ends
 from harness.tape.tracks import track_name
 
 _OUTCOMES = {Blocked: "blocked", NotMeasured: "not measured", NotApplicable: "not applicable"}
@@ -60,9 +61,10 @@ class RunHooks:
             except BringupError as error:
                 self.run.refusal = error
                 raise pytest.UsageError(*([self.run.redactor.text(str(error))] if self._tells else [])) from None
-        if self.run.is_open:
-            self.run.chronicle.plan([item.stash[CASE] for item in session.items])
-        return (yield)
+        with orderly_ends():
+            if self.run.is_open:
+                self.run.plan([item.stash[CASE] for item in session.items])
+            return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -73,8 +75,12 @@ class RunHooks:
             self.run.problems.append(f"{collector.path}: {_last_words(report.longreprtext)}")
         return report
 
-    def pytest_internalerror(self, excrepr: object) -> None:
-        self.run.harness_fails("harness.internal", str(excrepr))
+    def pytest_internalerror(self, excrepr: object, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """What pytest could not go on after: an error of the set-up, such as a full disk, or one of the harness itself."""
+        if isinstance(excinfo.value, BringupError):
+            self.run.harness_fails("harness.internal", str(excinfo.value), blame=blame_for(excinfo.value))
+        else:
+            self.run.harness_fails("harness.internal", str(excrepr))
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Ctrl-C; pytest calls this for errors of collection too, with an exception of its own."""
@@ -284,6 +290,7 @@ def _mask(report: pytest.TestReport, mask: Callable[[str], str]) -> None:
         report.longrepr = (path, line, mask(reason))
     elif report.longrepr is not None and mask(text := str(report.longrepr)) != text:
         report.longrepr = mask(text)
+    report.user_properties[:] = [(name, mask(value) if isinstance(value, str) else value) for name, value in report.user_properties]
     report.sections[:] = [(name, mask(content)) for name, content in report.sections]
 
 

@@ -12,14 +12,14 @@ from harness import locator
 from harness.bench import Bench, unsupported
 from harness.clock import Clock, VirtualClock, WallClock
 from harness.consent import Consent
-from harness.errors import UsageMistake
+from harness.errors import TapeError, UsageMistake
 from harness.platform import Platform, Slot
 from harness.plugin.run import Run
 from harness.plugin.settings import Settings, check_stages
 from harness.ports import CommandAsks, Lanes
 from harness.procedures.stages import STAGES, not_run
 from harness.secret import GivenSecret, Secret, SecretReference
-from harness.tape.header import read_info
+from harness.tape.header import TapeInfo, read_info
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
@@ -80,6 +80,7 @@ def _check_target(settings: Settings, bench: Bench) -> None:
 def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:
     folder = locator.find_tape(bench.name, settings.tapes)
     info = read_info(folder)
+    _check_whose(info, bench, folder)
     clock = VirtualClock()
     tracks = Tracks(clock)
     player = Player(folder, tracks, clock)
@@ -99,6 +100,17 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
         tape=info,
         player=player,
     )
+
+
+def _check_whose(info: TapeInfo, bench: Bench, folder: Path) -> None:
+    """A tape of another machine says nothing about this one."""
+    if info.bench != bench.name:
+        raise TapeError(f"{folder}: it was recorded on bench {info.bench!r}, not on {bench.name!r}; name that bench")
+    recorded = info.identity.get("service_tag", "")
+    if bench.service_tag and recorded and recorded != bench.service_tag:
+        raise TapeError(
+            f"{folder}: it was recorded on service tag {recorded}, and bench {bench.name} pins {bench.service_tag}; record it anew"
+        )
 
 
 def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:

@@ -19,7 +19,7 @@ from harness.bench import Bench
 from harness.clock import Clock, wall_time
 from harness.consent import Consent
 from harness.devices.fields import progress_of
-from harness.errors import Blame, BringupError
+from harness.errors import BenchError, Blame, BringupError
 from harness.part import Part
 from harness.platform import Platform, Slot
 from harness.plugin.case import Case
@@ -67,6 +67,7 @@ class Run:
     lanes: Lanes = field(default_factory=Lanes)
     handover: Handover = field(init=False)
     gates: Gates = field(default_factory=Gates)
+    planned: tuple[Case, ...] = ()
     cases: list[Case] = field(default_factory=list)
     verdict: Verdict | None = None
     folder: Path | None = None
@@ -134,14 +135,25 @@ class Run:
         return GuardedBmc(bmc, self.consent, self.bench.service_tag, wrote)
 
     def close(self) -> None:
-        """End everything that was opened, whatever happened before, and conclude."""
+        """End everything that was opened, whatever happened before, and conclude.
+
+        Raises BenchError, which then says what was left on the machine, where the record cannot be written any more.
+        """
         if self._chronicle is None:
             return
         chronicle, self._chronicle = self._chronicle, None
-        with ExitStack() as last:
-            last.callback(chronicle.close)
-            last.callback(self._conclude, chronicle)
-            last.callback(self._held.close)
+        try:
+            with ExitStack() as last:
+                last.callback(chronicle.close)
+                last.callback(self._conclude, chronicle)
+                last.callback(self._held.close)
+        except BenchError as error:
+            raise BenchError(f"{error}; {self.handover.line()}") from None
+
+    def plan(self, cases: Sequence[Case]) -> None:
+        """Record every case that is to come; the verdict misses those that never do."""
+        self.planned = tuple(cases)
+        self.chronicle.plan(cases)
 
     def part(self, name: str) -> Part:
         """What is known of the part in a slot."""
@@ -190,10 +202,10 @@ class Run:
         if track not in self._facts:
             self._facts.append(track)
 
-    def harness_fails(self, check: str, message: str, param: str = "") -> None:
-        """Remember that the harness itself failed; the run ends with it."""
+    def harness_fails(self, check: str, message: str, param: str = "", *, blame: Blame = Blame.HARNESS) -> None:
+        """Remember that the harness itself, or what it stands on, failed; the run ends with it."""
         title = "The harness, its suites and its recording agree."
-        case = Case(check, HARNESS, title, param, outcome="error", blame="harness", message=self.redactor.text(message))
+        case = Case(check, HARNESS, title, param, outcome="error", blame=blame.value, message=self.redactor.text(message))
         self._harness_failures.append(case)
 
     def _conclude(self, chronicle: Chronicle) -> None:
@@ -211,16 +223,22 @@ class Run:
         chronicle.end(verdict, self.handover.line())
 
     def _judge_the_tape(self) -> None:
-        """Writes that were recorded for a fact and never came are a change of the harness: loud, unless a case failed."""
+        """Writes that were recorded for a fact and never came are a change of the harness, and so is a miss that nobody told.
+
+        Loud, unless a case failed.
+        """
         if self.player is None or self.interrupted or any(case.failed for case in self.cases):
             return
+        if swallowed := self.player.disagreements:
+            self.harness_fails("harness.tape-miss", "\n".join(swallowed))
         unplayed = [f"{track}: {write}" for track in self._facts for write in self.player.unplayed(track)]
         if unplayed:
             self.harness_fails("harness.unplayed", "recorded writes that never came:\n" + "\n".join(unplayed))
 
     def _verdict(self) -> Verdict:
         ended: Sequence[Case] = [*self.cases, *self._harness_failures]
-        return conclude(ended, interrupted=self.interrupted, optional=self.platform.optional)
+        unreached = {case.id for case in self.planned} - {case.id for case in ended}
+        return conclude(ended, interrupted=self.interrupted, optional=self.platform.optional, unreached=unreached)
 
     def _keep_recording(self, recorder: Recorder, chronicle: Chronicle, verdict: Verdict) -> None:
         """Keep the run's traffic as evidence, and as the bench's tape where that was asked for and everything passed."""

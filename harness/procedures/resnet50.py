@@ -68,14 +68,17 @@ def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
     bad_windows = [window.number for window in report.windows if window.loss is None]
     bad_ranks = sorted((rank.bad_step, rank.index) for rank in report.ranks if rank.bad_step is not None)
     bad_solos = sorted((solo.bad_step, solo.index) for solo in report.solos if solo.bad_step is not None)
+    without_loss = sorted(solo.index for solo in report.solos if solo.bad_step is None and solo.loss is None)
     measurements = (
         taken("resnet50.windows-not-finite", len(bad_windows), "", exactly(0)),
         taken("resnet50.ranks-not-finite", len(bad_ranks), "", exactly(0)),
-        taken("resnet50.solos-not-finite", len(bad_solos), "", exactly(0)),
+        taken("resnet50.solos-not-finite", len(bad_solos) + len(without_loss), "", exactly(0)),
     )
     lines = []
     if bad_solos:
         lines.append(f"alone: {', '.join(f'{_name(index, places)} at step {step}' for step, index in bad_solos)}")
+    if without_loss:
+        lines.append(f"alone: {', '.join(_name(index, places) for index in without_loss)} ended without a finite loss")
     if bad_ranks:
         first = bad_ranks[0][0]
         culprits = ", ".join(_name(index, places) for step, index in bad_ranks if step == first)
@@ -143,11 +146,15 @@ def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
     """Do all ranks hold the same parameters at the end, and does the all-reduce add up?"""
     if not report.ranks or report.allreduce is None:
         return _untried(report)
+    silent = sorted({gpu.rank for gpu in report.gpus} - {rank.rank for rank in report.ranks})
+    if silent:
+        return Finding(unmeasured=f"{', '.join(f'rank {rank}' for rank in silent)} did not say what parameters it ended with")
     votes = Counter(rank.hash for rank in report.ranks).most_common()
     top = votes[0][0]
     odd = [rank for rank in report.ranks if rank.hash != top]
     sums = report.allreduce
     measurements = (
+        taken("resnet50.ranks", sums.ranks, "", exactly(len(report.gpus)), note="ranks that took part in the all-reduce"),
         taken("resnet50.parameter-hashes", len(votes), "", exactly(1)),
         taken("resnet50.wrong-sums", sums.wrong, "", exactly(0), note=f"{sums.elements} elements over {sums.ranks} ranks"),
     )

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.limits import Outcome, Value
+from harness.limits import Limit, Outcome, Value
 from harness.part import Part
 from harness.record.lines import CaseOutcome
 from harness.units import amount
@@ -78,12 +78,13 @@ class StageRecord:
 
 @dataclass(frozen=True)
 class MeasurementRecord:
-    """A judged value; ``limit`` is the limit's text. Prints itself as the measurement did."""
+    """A judged value; ``limit`` is the limit's text, ``bounds`` the limit itself. Prints itself as the measurement did."""
 
     name: str
     value: Value | None = None
     unit: str = ""
     limit: str | None = None
+    bounds: Limit | None = None
     outcome: Outcome = Outcome.NOT_MEASURED
     margin: float | None = None
     part: Part | None = None

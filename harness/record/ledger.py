@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BenchError, BringupError, UsageMistake
+from harness.limits import Limit
 from harness.measurement import Measurement
-from harness.record.lines import TIMES, ordered
+from harness.record.lines import TIMES, VOCABULARY, ordered
 
 _DEPTH = 16
 """Nesting below this is written as text: no line of ours is deeper, and a list that holds itself has no end."""
@@ -21,8 +22,9 @@ _DEPTH = 16
 class Ledger:
     """Appends lines to ``path``, which must not exist yet; the file is made by the first line.
 
-    ``mask`` sees every string value, at any depth, before it is written. Values JSON does not know become their text.
-    All verbs raise BenchError with one line when the disk refuses, and leave no half line behind.
+    ``mask`` sees every string value, at any depth, before it is written, but for the record's own words (lines.VOCABULARY).
+    Values JSON does not know become their text. All verbs raise BenchError with one line when the disk refuses, and leave no
+    half line behind.
     """
 
     def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
@@ -43,7 +45,9 @@ class Ledger:
             raise BringupError(f"{self._path}: the record is closed; a {kind} line came too late")
         line = {"seq": self._seq + 1, "kind": kind}
         for key, value in ordered(kind, fields).items():
-            line.setdefault(key, self._plain(round(value, 6) if key in TIMES and isinstance(value, float) else value))
+            if key in TIMES and isinstance(value, float):
+                value = round(value, 6)  # noqa: PLW2901 - the same value, shorter
+            line.setdefault(key, _word(value) if key in VOCABULARY else self._plain(value))
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
         self._append(text.encode("utf-8"))
         self._seq += 1
@@ -58,6 +62,7 @@ class Ledger:
             value=measurement.value,
             unit=measurement.unit,
             limit=None if measurement.limit is None else str(measurement.limit),
+            bounds=None if measurement.limit is None else _bounds(measurement.limit),
             outcome=measurement.outcome.value,
             margin=None if measurement.margin is None else round(measurement.margin, 9),
             part=None if measurement.part is None else vars(measurement.part),
@@ -123,12 +128,27 @@ class Ledger:
             return value
         if depth < _DEPTH:
             if isinstance(value, Mapping):
-                return {_text(key): self._plain(inner, depth + 1) for key, inner in value.items()}
+                return {
+                    _text(key): _word(inner) if key in VOCABULARY and isinstance(inner, str) else self._plain(inner, depth + 1)
+                    for key, inner in value.items()
+                }
             if isinstance(value, list | tuple):
                 return [self._plain(inner, depth + 1) for inner in value]
             if isinstance(value, Set):
                 return [self._plain(inner, depth + 1) for inner in sorted(value, key=_text)]
         return _utf8(self._mask(_text(value)))
+
+
+def _bounds(limit: Limit) -> dict[str, Any]:
+    bounds: dict[str, Any] = {"kind": limit.kind, "values": list(limit.bounds)}
+    return bounds | {"within": limit.within} if limit.within else bounds
+
+
+def _word(value: object) -> Any:
+    """A word of the record, or a list of them, as it is."""
+    if isinstance(value, list | tuple):
+        return [_text(each) for each in value]
+    return None if value is None else _text(value)
 
 
 def _text(value: object) -> str:

@@ -16,6 +16,9 @@ from typing import Any
 SCHEMA = 1
 FILE_NAME = "results.jsonl"
 
+VOCABULARY = frozenset(("kind", "mode", "source", "stages", "stage", "state", "gate", "outcome", "blame", "verdict"))
+"""Keys whose values are always words of the record itself: a secret that happens to read the same must not take them out."""
+
 
 class CaseOutcome(StrEnum):
     """How a case ended."""
@@ -55,6 +58,7 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
             ("value", None),
             ("unit", ""),
             ("limit", None),
+            ("bounds", None),
             ("outcome", ""),
             ("margin", None),
             ("part", None),
@@ -80,8 +84,12 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
         "end": (("verdict", ""), ("blame", ""), ("exit", 0), ("at", 0.0)),
     }
 )
-"""Kind of line -> its keys in order with their defaults. A plan line lists the cases to come, each an object with ``case``,
-``check``, ``stage``, ``slot`` and ``title``, so that a record which ends early still says what it never reached."""
+"""Kind of line -> its keys in order with their defaults.
+
+``limit`` of a measurement is for people; ``bounds`` is the same for programs: an object with ``kind`` (see harness.limits.Limit),
+``values`` and, for an exact number, ``within`` in percent. A plan line lists the cases to come, each an object with ``case``,
+``check``, ``stage``, ``slot`` and ``title``, so that a record which ends early still says what it never reached.
+"""
 
 TIMES = frozenset({"at", "took"})
 """Keys that hold seconds of the run's clock; they are written to the microsecond."""

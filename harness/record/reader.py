@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import UsageMistake
-from harness.limits import Outcome, Value
+from harness.limits import Limit, Outcome, Value
 from harness.part import Part
 from harness.record.entries import (
     CaseRecord,
@@ -191,6 +191,7 @@ def _measurement(line: Line) -> MeasurementRecord:
         value=_value(line.get("value")),
         unit=_text(line, "unit"),
         limit=_text(line, "limit") or None,
+        bounds=_bounds(line.get("bounds"), _text(line, "unit")),
         outcome=Outcome(outcome) if outcome in list(Outcome) else Outcome.NOT_MEASURED,
         margin=_number(line, "margin"),
         part=Part(**{key: _text(part, key) for key in Part.__dataclass_fields__}) if isinstance(part, dict) else None,
@@ -199,6 +200,14 @@ def _measurement(line: Line) -> MeasurementRecord:
         at=_number(line, "at") or 0.0,
         note=_text(line, "note"),
     )
+
+
+def _bounds(bounds: object, unit: str) -> Limit | None:
+    """The limit itself; None where an older version did not write it or somebody else wrote something else."""
+    if not isinstance(bounds, dict) or not isinstance(values := bounds.get("values"), list):
+        return None
+    read = tuple(value for value in map(_value, values) if value is not None)
+    return Limit(_text(bounds, "kind"), read, unit, _number(bounds, "within") or 0.0) if read else None
 
 
 def _case(line: Line, damage: list[str]) -> CaseRecord:

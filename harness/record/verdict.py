@@ -77,11 +77,13 @@ def conclude(
     interrupted: bool = False,
     optional: Collection[str] = (),
     not_run: Collection[str] = (),
+    unreached: Collection[str] = (),
 ) -> Verdict:
     """Say how the run ended.
 
     ``optional`` holds check ids or case ids (``pcie.aperture``, ``pcie.aperture[jbogA/slot01]``) that the platform lets go
     unmeasured, and may hold stages. ``not_run`` are stages that were wanted and did not run; leave out those that nobody asked for.
+    ``unreached`` are ids of cases that were planned and never began, for somebody ended the run early.
 
     A case behind a degraded gate (``information``) counts like any other when it fails, and not at all when it passes. A run in
     which nothing passed is incomplete.
@@ -93,7 +95,9 @@ def conclude(
         return Verdict(INTERRUPTED, worst.blame if worst else "", EXITS[INTERRUPTED])
     if worst is not None:
         return worst
-    missing = any(_is_missing(case, optional) for case in listed) or any(stage not in optional for stage in not_run)
+    missing = (
+        bool(unreached) or any(_is_missing(case, optional) for case in listed) or any(stage not in optional for stage in not_run)
+    )
     passed = any(case.outcome == CaseOutcome.PASSED and not case.information for case in listed)
     word = PASSED if passed and not missing else INCOMPLETE
     return Verdict(word, "", EXITS[word])

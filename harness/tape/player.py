@@ -58,6 +58,7 @@ class Player:
         self._playing: dict[str, Playing] = {}
         self._looked: set[Key] = set()
         self._listened: set[str] = set()
+        self._disagreements: list[str] = []
         clock.heed(self)
 
     def open(self) -> Tape:
@@ -96,6 +97,11 @@ class Player:
         """The recorded writes of a track that did not come, in words. In a test that passed each of them is a failure."""
         playing = self._play(track)
         return [str(self._recorded(event)) for event in playing.timeline.writes[playing.epoch :]]
+
+    @property
+    def disagreements(self) -> tuple[str, ...]:
+        """Every question and write that the tape had no answer to, also those whose error somebody swallowed."""
+        return tuple(self._disagreements)
 
     def coverage(self) -> Coverage:
         """How much of the tape was played so far."""
@@ -163,7 +169,9 @@ class Player:
         number, writes = playing.epoch, playing.timeline.writes
         if number >= len(writes) or any(differences(self._recorded(writes[number]), got, volatile)):
             script = [self._recorded(event) for event in writes]
-            raise TapeMismatch(mismatch(self._tracks.current, number, script, got, volatile))
+            text = mismatch(self._tracks.current, number, script, got, volatile)
+            self._disagreements.append(text)
+            raise TapeMismatch(text)
         playing.begin_epoch(self._tracks.time())
         return writes[number]
 
@@ -178,14 +186,14 @@ class Player:
             named = Write(lane, words.op, candidate[2].partition(" #")[0], recorded.ask)
             if not any(differences(named, Write(lane, words.op, words.base, words.ask))):
                 return candidate
-        raise TapeMiss(self._miss(playing, key))
+        raise self._miss(playing, key)
 
     def _sample(self, playing: Playing, key: Key, on_line: OnLine | None) -> Answer:
         self._looked.add(key)
         if key not in playing.current.samples:
             earlier = playing.timeline.before(playing.epoch, key)
             if earlier is None:
-                raise TapeMiss(self._miss(playing, key))
+                raise self._miss(playing, key)
             playing.played.add(id(earlier))
             return self._reply(earlier.event, self._clock.now() - earlier.event.took, on_line)
         moment = self._tracks.time() - playing.start
@@ -215,7 +223,12 @@ class Player:
     def _reach(self, moment: float) -> None:
         self._clock.sleep(moment - self._clock.now())
 
-    def _miss(self, playing: Playing, key: Key) -> str:
+    def _miss(self, playing: Playing, key: Key) -> TapeMiss:
+        text = self._what_is_missing(playing, key)
+        self._disagreements.append(text)
+        return TapeMiss(text)
+
+    def _what_is_missing(self, playing: Playing, key: Key) -> str:
         """Say what was asked, where, and what the tape has instead."""
         track, name = self._tracks.current, " ".join(key)
         if not self.open().has(track):

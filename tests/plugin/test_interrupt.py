@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from harness import locator
 from harness.record.reader import read_record
 
 STUCK = """
@@ -96,6 +97,49 @@ def test_a_killed_run_leaves_a_readable_record(started, tmp_path, bringup):
     assert "UNFINISHED" in done.out
     assert (run / "junit.xml").is_file()
     assert (run / "tape").exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_under_pytest_itself_the_hand_over_line_is_said_too(tmp_path, clean_environment, how):
+    (tmp_path / "test_aaa_stuck.py").write_text(STUCK)
+    arguments = ["--bringup-bench", "model-lqd8360", "--bringup-live", "--rootdir", str(tmp_path)]
+    suites = [str(locator.suites()), str(tmp_path / "test_aaa_stuck.py")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-c", str(locator.suites() / "pytest.toml"), "-p", "harness.plugin", *arguments, *suites],
+        cwd=tmp_path,
+        env=clean_environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed_signals,
+    )
+    end = time.monotonic() + 120
+    while not (tmp_path / "stuck").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(how)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, out  # pytest's own status of an interrupted session
+    assert "INTERRUPTED" in out
+    assert "left on the machine" in out
+    assert record_of(tmp_path)[1].closed
+
+
+FULL = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))
+"""
+
+
+@pytest.mark.parametrize("room", [100, 15_000, 120_000])
+def test_a_full_disk_is_the_bench_s_fault_and_the_hand_over_line_is_said_all_the_same(bringup, room):
+    done = bringup("run", "--bench", "model-lqd8360", "--live", prelude=FULL.format(room=room))
+    assert done.status == 3, done.out + done.err
+    assert "Traceback" not in done.out + done.err
+    assert "make room" in " ".join((done.out + done.err).split())
+    assert "left on the machine" in done.out + done.err
 
 
 APPLYING = """

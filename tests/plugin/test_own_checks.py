@@ -195,6 +195,17 @@ def test_a_check_of_one_s_own_does_not_run_on_another_machine(bringup, tmp_path)
     assert done.cases["own.writes"]["outcome"] == "blocked"
 
 
+def test_a_check_that_ends_the_run_early_leaves_it_incomplete(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text(
+        'import pytest\n@pytest.mark.check("bmc.aaa")\ndef test_a(request):\n    request.session.shouldstop = "enough"\n'
+    )
+    done = bringup("run", "--suite", "test_a.py", folder=tmp_path)
+    assert done.status == 3, done.out
+    assert not done.failed
+    assert "never reached" in done.out.splitlines()[-1] or "never reached" in done.out
+    assert done.lines[-1]["verdict"] == "INCOMPLETE"
+
+
 def done_cases(folder):
     import json
 

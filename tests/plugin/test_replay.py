@@ -139,3 +139,45 @@ def test_a_tape_of_one_stage_replays_that_stage_and_says_that_the_others_are_not
     assert {line["stage"] for line in done.cases.values()} == {"bmc"}
     assert {line["stage"] for line in done.lines if line["kind"] == "stage" and line["state"] == "not run"} == set(STAGES[1:])
     assert "not run: bios, boot" in done.out.replace("\n", " ")
+
+
+@pytest.fixture
+def own_copy(tmp_path):
+    """The bundled recording below ./fixtures of an empty folder, to be changed."""
+    import shutil
+
+    from harness import locator
+
+    shutil.copytree(locator.find_tape("model-lqd8360"), tmp_path / "fixtures" / "tapes" / "model-lqd8360")
+    return tmp_path / "fixtures" / "tapes" / "model-lqd8360"
+
+
+def test_a_recording_of_another_bench_is_not_replayed_under_this_one_s_name(bringup, own_copy, tmp_path):
+    header = own_copy / "tape.toml"
+    header.write_text(header.read_text().replace('bench = "model-lqd8360"', 'bench = "r640-09"'))
+    done = bringup("run", "--bench", "model-lqd8360", "--replay", folder=tmp_path)
+    assert done.status == 4, done.out + done.err
+    assert "recorded on bench 'r640-09'" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert not (tmp_path / "reports").exists()
+
+
+SWALLOWS = """
+import pytest
+from harness.errors import BringupError
+
+@pytest.mark.check("own.swallows")
+def test_swallows(host):
+    try:
+        host.observe("uname", "-z")
+    except BringupError:
+        pass
+"""
+
+
+def test_a_question_that_the_recording_cannot_answer_is_loud_even_where_somebody_swallows_it(bringup, tmp_path):
+    (tmp_path / "test_a.py").write_text(SWALLOWS)
+    done = bringup("run", "--stage", "own", "--suite", "test_a.py", folder=tmp_path)
+    assert done.cases["own.swallows"]["outcome"] == "passed"
+    assert done.status == 4, done.out + done.err
+    assert "uname -z" in done.cases["harness.tape-miss"]["message"]

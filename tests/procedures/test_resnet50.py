@@ -191,7 +191,11 @@ def test_a_spread_takes_five_windows():
 def test_a_rank_with_other_parameters_and_wrong_sums_is_named():
     ranks = tuple(Rank(index, 3 - index, "astray" if index == 1 else "equal") for index in range(4))
     finding = judge_ranks(a_report(ranks=ranks, allreduce=AllReduce(4, 1024, 7, (1,))), PLACES)
-    assert outcomes(finding) == {"resnet50.parameter-hashes": Outcome.FAIL, "resnet50.wrong-sums": Outcome.FAIL}
+    assert outcomes(finding) == {
+        "resnet50.ranks": Outcome.PASS,
+        "resnet50.parameter-hashes": Outcome.FAIL,
+        "resnet50.wrong-sums": Outcome.FAIL,
+    }
     assert "parameters differ on slot2 (rank 1) from those of 3 other ranks" in finding.explanation
     assert "7 wrong sums on slot2" in finding.explanation
 
@@ -203,6 +207,22 @@ recorded = pytest.mark.skipif(not LOGS.is_dir(), reason="set BRINGUP_FIELD_DATA 
 STEP = re.compile(r"^(\d+)\timages/sec: ([\d.]+) ", re.MULTILINE)
 XLA = "Gold_6230-Quadro_RTX_8000_XLA_trt_TF1_15.logs"
 NO_XLA = "Gold_6230-Quadro_RTX_8000_trt_TF1_15.logs"
+
+
+def test_a_rank_that_says_nothing_at_the_end_is_not_a_pass():
+    finding = judge_ranks(a_report(ranks=tuple(Rank(index, index, "equal") for index in range(3))), PLACES)
+    assert "rank 3 did not say" in finding.unmeasured
+
+
+def test_an_all_reduce_over_fewer_ranks_than_gpus_fails():
+    finding = judge_ranks(a_report(allreduce=AllReduce(3, 1024, 0)), PLACES)
+    assert outcomes(finding)["resnet50.ranks"] is Outcome.FAIL
+
+
+def test_a_solo_run_that_ends_without_a_loss_is_named_even_if_no_step_is():
+    finding = judge_finite(a_report(solos=solos(s2={"loss": None})), PLACES)
+    assert outcomes(finding)["resnet50.solos-not-finite"] is Outcome.FAIL
+    assert "slot2 ended without a finite loss" in finding.explanation
 
 
 def windows_of(log):

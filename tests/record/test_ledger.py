@@ -79,6 +79,7 @@ def test_a_measurement_is_written_with_its_limit_and_its_part(ledger):
         "value": 12.5,
         "unit": "GB/s",
         "limit": ">= 11 GB/s",
+        "bounds": {"kind": "at_least", "values": [11]},
         "outcome": "marginal",
         "margin": 1.5,
         "part": {
@@ -113,7 +114,7 @@ def test_every_string_value_is_masked_at_any_depth(tmp_path):
     ledger.measurement(Measurement("name", "hunter2", note="hunter2", limit=exactly("hunter2")), case="hunter2", check="c")
     text = ledger.path.read_text()
     assert "hunter2" not in text
-    assert text.count("<secret>") == 10
+    assert text.count("<secret>") == 11
 
 
 def test_a_secret_is_written_masked(ledger):
@@ -259,3 +260,20 @@ def test_a_run_killed_in_the_middle_of_writing_leaves_a_readable_record(tmp_path
     assert record.damage == ()
     assert len(record.cases) > 50
     assert [case.id for case in record.cases] == [f"pcie.width[{number}]" for number in range(1, len(record.cases) + 1)]
+
+
+@pytest.mark.parametrize("secret", ["passed", "run", "pcie", "product", "live", "end"])
+def test_a_secret_that_reads_like_a_word_of_the_record_does_not_damage_it(tmp_path, secret):
+    ledger = Ledger(tmp_path / "results.jsonl", lambda text: text.replace(secret, "***"))
+    ledger.write("run", schema=1, id="r1", mode="live", source="model", stages=["pcie"], bench=f"b-{secret}")
+    ledger.write("plan", cases=[{"case": "pcie.width", "check": "pcie.width", "stage": "pcie", "slot": None, "title": secret}])
+    ledger.write("case", case="a", check="a", stage="pcie", outcome="passed", blame="product", message=f"say {secret}")
+    ledger.write("end", verdict="PASSED", blame="", exit=0, at=1.0)
+    ledger.close()
+    record = read_record(tmp_path / "results.jsonl")
+    assert record.closed
+    assert record.run.stages == ("pcie",)
+    assert record.planned[0].stage == "pcie"
+    assert record.cases[0].outcome == "passed"
+    assert record.cases[0].message == "say ***"
+    assert record.run.bench == "b-***"

@@ -147,7 +147,11 @@ class PhysicalSlot:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The system under the tree. ``iommus`` are the IOMMU units that the kernel runs; ``uid`` who read."""
+    """The system under the tree. ``iommus`` are the IOMMU units that the kernel runs; ``uid`` who read.
+
+    ``machine`` and ``serial`` are those of the firmware's tables (SMBIOS type 1); a Dell's serial is its service tag, and only
+    root may read it.
+    """
 
     kernel: str = ""
     uid: int = -1
@@ -155,6 +159,7 @@ class HostFacts:
     command_line: str = ""
     boot_id: str = ""
     machine: str = ""
+    serial: str = ""
     iommus: tuple[str, ...] = ()
 
     @property

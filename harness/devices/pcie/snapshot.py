@@ -74,6 +74,7 @@ def _host(line: Mapping[str, Any]) -> HostFacts:
         command_line=line["command_line"],
         boot_id=line["boot_id"],
         machine=line["machine"],
+        serial=line.get("serial", ""),
         iommus=tuple(line["iommus"]),
     )
 

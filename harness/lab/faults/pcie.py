@@ -6,11 +6,19 @@ one hits stands in ``harness.lab.model.pcie_setup.VICTIMS``.
 
 from __future__ import annotations
 
+from harness.errors import Blame
 from harness.lab.fault import Fault
 
 _RULES = "field rules of the lab: what has gone wrong on benches before"
 
 _CHAIN = (
+    Fault(
+        "pcie.machine",
+        "The way to the operating system leads to the neighbour's machine, which is healthy.",
+        "pcie.machine",
+        _RULES,
+        Blame.BENCH,
+    ),
     Fault(
         "pcie.uplink",
         "jbogB was powered on after the host: its uplink's link is up and nothing behind it was ever numbered.",

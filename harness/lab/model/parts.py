@@ -13,6 +13,7 @@ import uuid
 from dataclasses import dataclass
 
 SERVICE_TAG = "MODEL01"
+NEIGHBOUR_TAG = "MODEL02"
 BMC_USER = "bringup"
 BMC_PASSWORD = "model-lab-only"  # noqa: S105 - the credentials of a machine that exists only inside this process
 CERTIFICATE_PIN = "sha256:" + "5a" * 32

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from harness.agent.pci import read
 from harness.errors import UsageMistake
 from harness.lab.model.driver import bound_driver, kernel_lines
-from harness.lab.model.parts import CHASSIS, View, boot_id
+from harness.lab.model.parts import CHASSIS, NEIGHBOUR_TAG, SERVICE_TAG, View, boot_id
 from harness.lab.model.pcie_enumeration import Enumerated, Placed, enumerate_stack
 from harness.lab.model.pcie_log import invalid_bars, pcie_lines
 from harness.lab.model.pcie_setup import Setup
@@ -96,6 +96,7 @@ def _agent_lines(setup: Setup, boot: int) -> tuple[str, ...]:
         kernel=KERNEL_RELEASE,
         command_line=command_line(setup.faults),
         machine="PowerEdge R640",
+        serial=NEIGHBOUR_TAG if "pcie.machine" in setup.faults else SERVICE_TAG,
         iommu_domain=next((kind for fault, kind in domain.items() if fault in setup.faults), ""),
     )
     with TemporaryDirectory(prefix="bringup-model-", dir=_IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None) as folder:

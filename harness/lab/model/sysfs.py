@@ -51,6 +51,7 @@ class System:
     kernel: str
     command_line: str
     machine: str
+    serial: str
     iommu_domain: str = ""
 
 
@@ -62,6 +63,7 @@ def write_system(root: Path, stacks: Sequence[Enumerated], system: System) -> No
         (bus / name).mkdir(parents=True)
     (root / "sys/kernel/iommu_groups").mkdir(parents=True)
     _text(root / "sys/class/dmi/id/product_name", system.machine)
+    _text(root / "sys/class/dmi/id/product_serial", system.serial)
     if system.iommu_domain:
         for unit in range(len(stacks)):
             (root / f"sys/class/iommu/dmar{unit}").mkdir(parents=True)

@@ -28,7 +28,13 @@ def functions(setup):
     return {function.path: function for stack in enumerated(setup) for function in stack.walk()}
 
 
-@pytest.mark.parametrize("setup", CONDITIONS, ids=str)
+def named(setup):
+    """The same name in every process, whatever order its sets have there."""
+    low = () if setup.above_4g else ("below 4 GiB",)
+    return " ".join((*sorted(setup.faults), *low, *sorted(setup.disabled))) or "healthy"
+
+
+@pytest.mark.parametrize("setup", CONDITIONS, ids=named)
 def test_every_region_lies_in_a_window_of_the_bridge_above_and_none_overlap(setup):
     for stack in enumerated(setup):
         roots = [window for window in (stack.stack.low, stack.stack.wide) if window is not None]
@@ -41,7 +47,7 @@ def test_every_region_lies_in_a_window_of_the_bridge_above_and_none_overlap(setu
         assert all(before[1] < after[0] for before, after in pairwise(spans))
 
 
-@pytest.mark.parametrize("setup", CONDITIONS, ids=str)
+@pytest.mark.parametrize("setup", CONDITIONS, ids=named)
 def test_bus_numbers_nest_and_stay_in_the_range_of_the_host_bridge(setup):
     for stack in enumerated(setup):
         seen = set()
@@ -56,7 +62,7 @@ def test_bus_numbers_nest_and_stay_in_the_range_of_the_host_bridge(setup):
                 assert function.subordinate <= function.parent.subordinate
 
 
-@pytest.mark.parametrize("setup", CONDITIONS, ids=str)
+@pytest.mark.parametrize("setup", CONDITIONS, ids=named)
 def test_what_has_no_place_is_a_shortage_and_nothing_else_is(setup):
     for stack in enumerated(setup):
         short = {(shortage.function.address, shortage.resource) for shortage in stack.shortages}
