@@ -6,8 +6,8 @@
     {"kind": "error", "what", "why", "do"}        trouble that the worker foresaw (a missing library): exit status 0
     {"kind": "end", "lines": N}                   always last; N objects stood before it
 
-Exit status 2: no such worker, or wrong arguments. 1: the worker broke in a way nobody foresaw (traceback on stderr).
-A worker is a module beside this one with ``run(arguments)``, an iterator of objects. Python 3.6 is enough.
+Exit status 2: no such worker, or wrong arguments. 3: the worker cannot be loaded here. 1: it broke in a way nobody foresaw
+(traceback on stderr). A worker is a module beside this one with ``run(arguments)``, an iterator of objects. Python 3.6 is enough.
 """
 
 import importlib
@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Optional
 
 from .trouble import Trouble
 
+NOT_LOADED = 3
 WORKERS = ("pci", "nvml", "telemetry", "p2p", "resnet50")
 
 
@@ -30,7 +31,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     try:
         worker = importlib.import_module("." + given[0], __package__)
     except ImportError as error:
-        return _refuse(Trouble("worker " + given[0], "it cannot be loaded here: {}".format(error)))
+        return _refuse(Trouble("worker " + given[0], "it cannot be loaded here: {}".format(error)), NOT_LOADED)
     return _run(worker, given[1:])
 
 
@@ -53,11 +54,11 @@ def _run(worker: Any, arguments: List[str]) -> int:
     return status
 
 
-def _refuse(trouble: Trouble) -> int:
+def _refuse(trouble: Trouble, status: int = 2) -> int:
     _print(trouble.line())
     _print({"kind": "end", "lines": 1})
     sys.stderr.write("{}\n".format(trouble))
-    return 2
+    return status
 
 
 def _print(line: Dict[str, Any]) -> None:

@@ -22,6 +22,8 @@ app = typer.Typer(
 bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Draft and check bench files.")
 lab_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The virtual lab.")
 tape_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at and check recordings.")
+agent_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="What runs on the machine under test.")
+app.add_typer(agent_app, name="agent")
 app.add_typer(bench_app, name="bench")
 app.add_typer(lab_app, name="lab")
 app.add_typer(tape_app, name="tape")
@@ -103,6 +105,17 @@ def report(
         print_report(run_folder, reports, form)
     else:
         report_again(run_folder, reports)
+
+
+@agent_app.command("build")
+def agent_build(
+    target: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("bringup-agent.pyz"),
+) -> None:
+    """Write the agent as one file, to be run by hand. The same sources give the same bytes."""
+    from harness.cli.agent import build
+
+    for line in build(target):
+        typer.echo(line)
 
 
 @bench_app.command("new")

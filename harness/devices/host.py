@@ -14,6 +14,9 @@ from harness.ports import CommandAnswer, CommandAsks, CommandQuestion, OnLine
 BARE_WORKERS = frozenset({"pci"})
 """Workers that run on the host itself, never in the wrapper: a container shows 64 bytes of configuration space."""
 
+_NOT_LOADED = 3
+"""Exit status of the agent where a worker cannot be loaded (harness.agent.__main__)."""
+
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 _TAIL = 300
@@ -48,7 +51,7 @@ class Host:
     ) -> tuple[dict[str, Any], ...]:
         """The objects that one of the agent's workers prints, error objects included, without the end line.
 
-        Raises BenchError where Python is missing or the agent did not arrive, CommandFailed where the worker broke,
+        Raises BenchError where Python or the worker is missing or the agent did not arrive, CommandFailed where the worker broke,
         DeviceError where its output ends early.
         """
         name = shlex.join(("agent", worker, *arguments))
@@ -60,7 +63,7 @@ class Host:
         answer = self._asks.ask(question, on_line)
         if answer.status in (_NOT_EXECUTABLE, _NOT_FOUND):
             raise BenchError(_missing_python(name, start, answer))
-        if answer.status == NOT_STARTED:
+        if answer.status in (NOT_STARTED, _NOT_LOADED):
             raise BenchError(f"{name}: {_tail(answer)}")
         if answer.status != 0:
             raise CommandFailed(name, answer.status, _tail(answer))

@@ -101,6 +101,10 @@ def judge_ecc(slot: str, gpu: Gpu, limits: GpuLimits) -> Finding:
         pending = None if ecc.retirement_pending is None else int(ecc.retirement_pending)
         note = gpu.why_unread("retirement_pending") if pending is None else ""
         measurements.append(taken("gpu.pending-retirement", pending, slot, limits.pending_retirement, note=note))
+    if ecc.remapping_pending is not None:
+        waits = int(ecc.remapping_pending or bool(ecc.remapping_failed))
+        note = "a remapping failed: no spare row is left" if ecc.remapping_failed else ""
+        measurements.append(taken("gpu.pending-remapping", waits, slot, limits.pending_retirement, note=note))
     if not any(measured.outcome is Outcome.FAIL for measured in measurements):
         return Finding(tuple(measurements))
     text = (
@@ -108,6 +112,10 @@ def judge_ecc(slot: str, gpu: Gpu, limits: GpuLimits) -> Finding:
         f"{_number(ecc.corrected)} corrected; retired pages: {_number(ecc.retired_single)} for single-bit, "
         f"{_number(ecc.retired_double)} for double-bit errors"
     )
+    if ecc.remapping_failed:
+        text += "; remapping a row failed: replace the card"
+    elif ecc.remapping_pending:
+        text += "; a row waits for its remapping: reset the GPU or reboot, then look again, and replace the card if it comes back"
     if ecc.retirement_pending:
         text += "; a page waits for its retirement: reset the GPU or reboot, then look again, and replace the card if it comes back"
     return Finding(tuple(measurements), text)

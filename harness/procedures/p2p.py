@@ -10,32 +10,24 @@ path    ─▶ staged, or above its ceiling a copy that works proves nothing abo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import median
 
-from harness.devices.gpu import Peering, PeerStatus
-from harness.devices.p2p import TOO_MANY_PEERS, Contention, Damage, LinkKind, Pair, Report, Wrong
+from harness.devices.gpu import Peering, PeerStatus, Reason
+from harness.devices.p2p import TOO_MANY_PEERS, Contention, LinkKind, Pair, Report, Telemetry
 from harness.limits import Limit, Outcome, at_least, exactly
 from harness.measurement import Measurement
 from harness.platform import Link as LinkLimits
 from harness.platform import P2p as Rules
 from harness.procedures.finding import Finding, taken
+from harness.procedures.p2p_corruption import describe_corruption, redirects_between
+from harness.procedures.p2p_missing import untried
 from harness.procedures.p2p_patterns import common_ground, count_of, name_pair, slow_pairs
 from harness.procedures.places import Place
 
 DIRECT, STAGED = "direct", "staged through the host"
 _ALIVE = "alive"
 _COPIED = "copied"
-
-_BECAME = {
-    Damage.ZERO: "zeros arrived",
-    Damage.DROPPED: "the writes were dropped: the target still holds what it held",
-    Damage.MISROUTED: "the data of another GPU arrived",
-    Damage.SHIFTED: "the right data arrived in the wrong place",
-    Damage.SINGLE_BIT: "single bits flipped: a memory or a link",
-    Damage.ALL_ONES: "all ones arrived: a device fell off the bus",
-    Damage.OTHER: "the bytes fit no known pattern",
-}
 
 _ADVICE = {
     PeerStatus.CHIPSET_NOT_SUPPORTED: "this chipset does not route it: put both GPUs below one switch",
@@ -51,10 +43,15 @@ _SOME = at_least(0.001, "GB/s")
 
 def judge_budget(report: Report, places: Mapping[int, Place], peers: int) -> Finding:
     """May every GPU have the peers that the copies take? Error 711 behind that many is the limit, not a fault."""
-    wanted = at_least(min(peers, len(report.gpus) - 1))
+    ruled_out = {(pair.source, pair.target) for pair in report.pairs if pair.can is False}
+    there = [gpu.index for gpu in report.gpus if not gpu.error]
     measurements, short = [], []
     for gpu in report.gpus:
         slot = places[gpu.index].slot
+        possible = sum(other != gpu.index and (gpu.index, other) not in ruled_out for other in there)
+        wanted = at_least(min(peers, possible))
+        if gpu.error:
+            continue
         held = [str(holder) for holder in report.holders if holder.index == gpu.index]
         note = "error 711 at the next one: the limit of peers, not a fault" if gpu.stopped == TOO_MANY_PEERS and not held else ""
         measured = taken("p2p.peers", gpu.peers, slot, wanted, note="not probed" if gpu.peers is None else note)
@@ -76,11 +73,15 @@ def judge_watchdog(report: Report, places: Mapping[int, Place], index: int) -> F
     slot = places[index].slot
     wedged = [entry for entry in report.wedged if index in entry.suspects]
     xids = [xid for xid in report.xids if xid.index == index]
-    state = ", ".join([*(f"Xid {xid.number}" for xid in xids), *("wedged" for _ in wedged[:1])]) or _ALIVE
+    seen = report.gpu(index)
+    lost = "" if seen is None else seen.error
+    state = (
+        ", ".join([*(f"Xid {xid.number}" for xid in xids), *("wedged" for _ in wedged[:1]), *(["lost"] if lost else [])]) or _ALIVE
+    )
     measured = taken("p2p.watchdog", state, slot, exactly(_ALIVE))
     if state == _ALIVE:
         return Finding((measured,))
-    lines = []
+    lines = [f"{slot}: {lost}: it is there on the bus and does not work: look at its power and at the kernel log"] if lost else []
     for entry in wedged:
         lines.append(f"{name_pair(entry.source, entry.target, places)}: the copy did not end in {entry.seconds:g} s and was killed")
         if entry.culprit is None:
@@ -88,8 +89,8 @@ def judge_watchdog(report: Report, places: Mapping[int, Place], index: int) -> F
         if not entry.reaped:
             lines.append("the killed process stays: the host has to be rebooted")
     lines += [f"Xid {xid.number} on {slot}{f': {xid.text}' if xid.text else ''}" for xid in xids]
-    untried = sum(bool(pair.untried) for pair in report.pairs)
-    lines.append(f"{count_of(len(report.tried), 'pair')} went on, {untried} were not tried")
+    left_out = sum(bool(pair.untried) for pair in report.pairs)
+    lines.append(f"{count_of(len(report.tried), 'pair')} went on, {left_out} were not tried")
     return Finding((measured,), "\n".join(lines))
 
 
@@ -109,9 +110,9 @@ def judge_integrity(report: Report, places: Mapping[int, Place], index: int, lim
         note = pair.why_missing if pair.worst_bad is None else "" if pair.checked else "nothing was compared"
         measurements.append(taken("p2p.bad-bytes", bad, name, limit, note=note))
     if not measurements:
-        return Finding(unmeasured=_untried(outgoing, places[index].slot))
+        return Finding(unmeasured=untried(outgoing, places[index].slot))
     bad_pairs = [pair for pair in outgoing if pair.worst_bad and limit.judge(pair.worst_bad) is Outcome.FAIL]
-    lines = [_corruption(pair, report, places) for pair in bad_pairs]
+    lines = [describe_corruption(pair, report, places) for pair in bad_pairs]
     if bad_pairs:
         everywhere = [pair for pair in report.tried if limit.judge(pair.worst_bad) is Outcome.FAIL]
         clean = len(report.tried) - len(everywhere)
@@ -119,27 +120,6 @@ def judge_integrity(report: Report, places: Mapping[int, Place], index: int, lim
             f"{count_of(len(everywhere), 'corrupt pair')} in all, {clean} clean: {common_ground(everywhere, report, places)}"
         )
     return Finding(tuple(measurements), "\n".join(lines + failed))
-
-
-def missing_from(report: Report, places: Mapping[int, Place], index: int) -> tuple[str, ...]:
-    """Where the GPU's copies were not all made and compared in full: what is missing is not a pass.
-
-    A pair with a GPU that hung or fell off the bus is left out: ``judge_watchdog`` judges that one.
-    """
-    out_of_it = {wedge.source for wedge in report.wedged} | {wedge.target for wedge in report.wedged}
-    made = {pair.target: pair for pair in report.pairs if pair.source == index}
-    missing = []
-    for target in sorted(places):
-        if target == index or target in out_of_it or index in out_of_it:
-            continue
-        name, pair = name_pair(index, target, places), made.get(target)
-        if pair is None:
-            missing.append(f"{name}: the worker says nothing of it")
-        elif pair.untried:
-            missing.append(f"{name}: {pair.untried}")
-        elif not pair.error and 0 < pair.checked < report.size:
-            missing.append(f"{name}: only {pair.checked} of {report.size} bytes were compared")
-    return tuple(missing)
 
 
 def judge_path(
@@ -169,15 +149,24 @@ def judge_path(
         speed = taken("p2p.bandwidth", pair.best_enabled, name, ceiling, note=f"{_beside(pair)}{aside}")
         path = taken("p2p.path", path_of(pair, rules), name, exactly(DIRECT), note=_beside(pair))
         measurements += [speed, path]
+        if pair.pulled is not None:
+            pulled = taken("p2p.bandwidth-read", pair.pulled, name, ceiling)
+            measurements.append(pulled)
+            if pulled.outcome is Outcome.FAIL:
+                lines.append(
+                    f"{name}: read at {_speed(pair.pulled)} over {pair.link.value} ({ceiling}): it did not happen as timed"
+                )
         if pair.best_enabled is not None and pair.best_enabled <= 0:
             measurements.append(taken("p2p.bandwidth-above-nought", pair.best_enabled, name, _SOME))
             lines.append(f"{name}: {_speed(pair.best_enabled)} cannot have been measured")
         if speed.outcome is Outcome.FAIL:
             lines.append(f"{name}: {_speed(pair.best_enabled)} over {pair.link.value} ({ceiling}): it did not happen as timed")
         if path.outcome is Outcome.FAIL:
-            staged.append(f"{name}: {STAGED}: {_beside(pair)}")
+            on_the_way = redirects_between(pair, report)
+            behind = f"; access control on the way: {on_the_way}" if on_the_way else ""
+            staged.append(f"{name}: {STAGED}: {_beside(pair)}{behind}")
     if not measurements:
-        return Finding(unmeasured=_untried(outgoing, places[index].slot))
+        return Finding(unmeasured=untried(outgoing, places[index].slot))
     if staged:
         everywhere = [pair for pair in report.tried if path_of(pair, rules) == STAGED]
         lines += [staged[0], *([f"and {len(staged) - 1} more from {places[index]}"] if len(staged) > 1 else [])]
@@ -199,16 +188,24 @@ def judge_link(report: Report, places: Mapping[int, Place], index: int, limits: 
     slot, link = places[index].slot, report.link(index)
     if link is None or link.samples == 0:
         return Finding(unmeasured=f"{slot}: the worker took no sample of its link under load")
-    measurements = (
+    measurements: tuple[Measurement, ...] = (
         taken("p2p.link-generation", link.generation, slot, limits.generation, note=f"{link.samples} samples under load"),
         taken("p2p.link-width", link.width, slot, limits.width, note=f"{link.samples} samples under load"),
         taken(
             "p2p.replay-rate", link.replays_per_minute, slot, replay_rate, note=f"{link.replays} in {link.seconds:g} s under load"
         ),
     )
+    watched = next((entry for entry in report.telemetry if entry.index == index), None)
+    slowed = () if watched is None else _slowed_by_hardware(watched)
+    if watched is not None and watched.reasons is not None:
+        measurements = (*measurements, taken("p2p.hardware-slowdown", ", ".join(slowed) or "none", slot, exactly("none")))
     if not any(measured.outcome is Outcome.FAIL for measured in measurements):
         return Finding(measurements)
     lines = [f"{slot} under load: Gen{link.generation} x{link.width}, {link.replays} replays in {link.seconds:g} s"]
+    if watched is not None and slowed:
+        lines.append(
+            f"its clocks were held back: {', '.join(slowed)}; peak {watched.temperature} C: look at its cooling and its power"
+        )
     slow = [pair for pair in slow_pairs(report) if index in (pair.source, pair.target)]
     if slow:
         middle = median(pair.best_enabled for pair in report.tried if pair.best_enabled is not None)
@@ -220,14 +217,11 @@ def judge_link(report: Report, places: Mapping[int, Place], index: int, limits: 
     return Finding(measurements, "\n".join(lines))
 
 
-def why_no_contention(places: Mapping[int, Place], uplink: str) -> str:
-    """Why several GPUs cannot use an uplink at once, or nothing: it takes two behind it, and two behind another one."""
-    behind = Counter(place.uplink for place in places.values() if place.uplink)
-    if behind[uplink] < 2:
-        return f"{uplink}: {count_of(behind[uplink], 'GPU')} behind it; it takes two to use it at once"
-    if not any(count >= 2 for other, count in behind.items() if other != uplink):
-        return f"{uplink}: no other uplink has two GPUs behind it, so several cannot copy across it at once"
-    return ""
+def _slowed_by_hardware(watched: Telemetry) -> tuple[str, ...]:
+    """Reasons that a healthy machine never has. The power cap is none of them: at full load it is normal."""
+    serious = Reason.HW_THERMAL_SLOWDOWN | Reason.HW_POWER_BRAKE_SLOWDOWN
+    seen = [Reason(bit) for bit in watched.reasons or {}]
+    return tuple(name for reason in seen for name in (reason & serious).names)
 
 
 def judge_contention(report: Report, places: Mapping[int, Place], uplink: str, limit: Limit) -> Finding:
@@ -254,34 +248,6 @@ def judge_contention(report: Report, places: Mapping[int, Place], uplink: str, l
     return Finding(tuple(measurements), "\n".join(lines))
 
 
-def _corruption(pair: Pair, report: Report, places: Mapping[int, Place]) -> str:
-    lines = [f"DATA CORRUPTION {name_pair(pair.source, pair.target, places)}: do not use"]
-    wrong = pair.wrong
-    if wrong is None:
-        lines.append(f"  {pair.worst_bad} wrong bytes of {pair.checked}")
-    else:
-        who = f" ({places[wrong.of].slot})" if wrong.of is not None and wrong.of in places else ""
-        lines.append(f"  {wrong.way}: {_BECAME[wrong.damage]}{who}; class {wrong.damage.value}")
-        lines.append(f"  {wrong.size} wrong bytes of {pair.checked}, first at offset {wrong.first:#x}, last at {wrong.last:#x}")
-        lines.append(f"  {_acquitted(wrong)}")
-    if pair.alone is not None and pair.alone.bad is not None:
-        lines.append(f"  alone: {'the same' if pair.alone.bad == pair.bad else f'{pair.alone.bad} wrong bytes'}")
-    back = next((other for other in report.pairs if (other.source, other.target) == (pair.target, pair.source)), None)
-    if back is not None and back.worst_bad is not None:
-        lines.append(f"  the other way: {'clean' if back.worst_bad == 0 else f'{back.worst_bad} wrong bytes'}")
-    if pair.best_enabled is not None:
-        lines.append(f"  bandwidth {pair.best_enabled:g} GB/s, which tells nothing")
-    return "\n".join(lines)
-
-
-def _acquitted(wrong: Wrong) -> str:
-    if wrong.disabled_bad is None:
-        return "not tried without peer access"
-    if wrong.disabled_bad == 0:
-        return "without peer access: clean, so it is the path (IOMMU, ACS, switch), not a memory"
-    return f"without peer access: {wrong.disabled_bad} wrong bytes too, so suspect the memory of one of the two GPUs or of the host"
-
-
 def _beside(pair: Pair) -> str:
     """The other figures of a pair: one alone says nothing."""
     text = f"{_speed(pair.best_enabled)} with, {_speed(pair.best_disabled)} without peer access"
@@ -298,11 +264,6 @@ def _ruled_out(said: Peering | None) -> str:
 
 def _speed(value: float | None) -> str:
     return "unknown" if value is None else f"{value:g} GB/s"
-
-
-def _untried(pairs: Sequence[Pair], slot: str) -> str:
-    reasons = sorted({pair.why_missing for pair in pairs})
-    return f"{slot}: no copy from it: {'; '.join(reasons) or 'the worker has no pair of it'}"
 
 
 def _uplink_of(entry: Contention, places: Mapping[int, Place]) -> str:

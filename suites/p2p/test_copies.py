@@ -20,9 +20,8 @@ from harness.procedures.p2p import (
     judge_link,
     judge_path,
     judge_watchdog,
-    missing_from,
-    why_no_contention,
 )
+from harness.procedures.p2p_missing import missing_from, why_no_contention
 from harness.procedures.places import Place, find_places, index_of
 
 

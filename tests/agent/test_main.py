@@ -53,7 +53,7 @@ def test_a_worker_that_cannot_be_loaded_is_refused(monkeypatch, capsys):
         raise ImportError("No module named 'x'")
 
     monkeypatch.setattr(agent.importlib, "import_module", missing)
-    assert agent.main(["pci"]) == 2
+    assert agent.main(["pci"]) == agent.NOT_LOADED
     assert json.loads(capsys.readouterr().out.splitlines()[0])["why"] == "it cannot be loaded here: No module named 'x'"
 
 

@@ -135,6 +135,12 @@ def test_an_agent_that_did_not_arrive_is_the_benchs():
         Host(Scripted(97, stderr=why + "\n"), VirtualClock()).agent("nvml")
 
 
+def test_a_worker_that_cannot_be_loaded_there_is_the_benchs():
+    said = "worker resnet50: it cannot be loaded here: No module named 'agent.resnet50'\n"
+    with pytest.raises(BenchError, match="agent resnet50: worker resnet50: it cannot be loaded here"):
+        Host(Scripted(3, stderr=said), VirtualClock()).agent("resnet50")
+
+
 def test_a_worker_that_broke_is_a_failed_command():
     with pytest.raises(CommandFailed, match="agent nvml: exit status 1: ZeroDivisionError: x"):
         Host(Scripted(1, printed({"kind": "error"}), "Traceback ...\nZeroDivisionError: x\n"), VirtualClock()).agent("nvml")

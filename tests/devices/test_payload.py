@@ -13,7 +13,9 @@ import harness.agent
 from harness.devices.payload import NOT_STARTED, bootstrap, build_payload
 
 AGENT = Path(harness.agent.__file__).parent
-PLAIN = ("__init__.py", "__main__.py", "pci.py", "tree.py", "trouble.py")
+PLAIN = (
+    "__init__.py", "__main__.py", "clock.py", "nvml.py", "nvml_library.py", "pci.py", "telemetry.py", "tree.py", "trouble.py",
+)  # fmt: skip
 
 
 def python36():
@@ -122,4 +124,7 @@ def test_the_sources_are_python_3_6_and_need_only_its_library(name):
     tree = ast.parse((AGENT / name).read_text(), feature_version=(3, 6))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0}
     imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported <= {"argparse", "importlib", "json", "os", "platform", "re", "sys", "traceback", "typing"}
+    bundled = {"pynvml"}
+    assert imported <= bundled | {
+        "argparse", "contextlib", "importlib", "json", "os", "platform", "re", "sys", "time", "traceback", "types", "typing",
+    }  # fmt: skip

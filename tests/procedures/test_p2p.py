@@ -32,10 +32,9 @@ from harness.procedures.p2p import (
     judge_link,
     judge_path,
     judge_watchdog,
-    missing_from,
     path_of,
-    why_no_contention,
 )
+from harness.procedures.p2p_missing import missing_from, why_no_contention
 from harness.procedures.p2p_patterns import common_ground, slow_pairs
 from harness.procedures.places import Place, find_places, index_of
 

@@ -72,7 +72,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Ecc:
-    """Error correction: whether it is on now and after the next boot, errors since the driver was loaded, pages retired."""
+    """Error correction: on now and after the next boot, errors since the driver was loaded, pages retired or rows remapped.
+
+    Turing retires pages, Ampere and later remap rows (NVIDIA's page retirement and row remapping guides): a part has one of both.
+    """
 
     current: bool | None = None
     pending: bool | None = None
@@ -81,6 +84,9 @@ class Ecc:
     retired_single: int | None = None
     retired_double: int | None = None
     retirement_pending: bool | None = None
+    remapped_uncorrected: int | None = None
+    remapping_pending: bool | None = None
+    remapping_failed: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,7 @@ class Peering:
     read: PeerStatus | None = None
     write: PeerStatus | None = None
     level: Level | None = None
+    atomics: PeerStatus | None = None
 
 
 @dataclass(frozen=True)

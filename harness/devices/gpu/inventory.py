@@ -6,11 +6,13 @@ The worker ``nvml [--watch SECONDS]`` prints, one JSON object a line (schema 1):
     {"kind":"system","driver":"535.183.01","nvml":"12.535.183.01","cuda":"12.2","count":20}
     {"kind":"gpu","index":0,"address":"0000:3f:00.0","device":"10de:1e78","subsystem":"10de:13d8","uuid":"GPU-...","serial":"...",
      "name":"Quadro RTX 8000","vbios":"...","memory":B,"bar1":B,"ecc":true,"ecc_pending":true,"corrected":0,"uncorrected":0,
-     "retired_single":0,"retired_double":0,"retirement_pending":false,"generation":1,"width":16,"max_generation":3,
+     "retired_single":0,"retired_double":0,"retirement_pending":false,
+     "remapped_corrected":0,"remapped_uncorrected":0,"remapping_pending":false,"remapping_failed":false,"generation":1,"width":16,"max_generation":3,
      "max_width":16,"replays":0,"replays_later":0,"replay_seconds":30.0,"reasons":1,"power":28.1,"power_cap":250.0,
      "temperature":31,"persistence":true,"unread":{"FIELD":"Not Supported"}}
     {"kind":"gpu","index":3,"error":"Unknown Error"}            a GPU that NVML counts and cannot open; "address" where known
-    {"kind":"peers","index":0,"read":[null,0,...],"write":[null,0,...],"level":[null,10,...]}      a row; codes of nvml.h
+    {"kind":"peers","index":0,"read":[null,0,...],"write":[null,0,...],"atomics":[null,5,...],
+     "level":[null,10,...]}                                         a row; codes of nvml.h
     {"kind":"process","index":0,"pid":2117,"name":"Xorg","type":"graphics","memory":B}
     {"kind":"error","what":"NVML","why":"Driver Not Loaded","do":"..."}         instead of all after the first line
     {"kind":"end","lines":N}
@@ -101,6 +103,9 @@ def _gpu(fields: Fields) -> Gpu:
             fields.maybe_integer("retired_single"),
             fields.maybe_integer("retired_double"),
             fields.maybe_flag("retirement_pending"),
+            fields.maybe_integer("remapped_uncorrected"),
+            fields.maybe_flag("remapping_pending"),
+            fields.maybe_flag("remapping_failed"),
         ),
         link=Link(
             fields.maybe_integer("generation"),
@@ -130,12 +135,14 @@ def _peers(rows: Iterable[Fields]) -> Mapping[tuple[int, int], Peering]:
     for row in rows:
         index = row.integer("index")
         read, write, level = row.sequence("read"), row.sequence("write"), row.sequence("level")
+        atomics = row.sequence("atomics")
         for other in range(max(len(read), len(write), len(level))):
             if other != index:
                 peers[index, other] = Peering(
                     _code(PeerStatus, read, other, PeerStatus.UNKNOWN),
                     _code(PeerStatus, write, other, PeerStatus.UNKNOWN),
                     _code(Level, level, other, None),
+                    _code(PeerStatus, atomics, other, PeerStatus.UNKNOWN),
                 )
     return peers
 

@@ -16,7 +16,8 @@ Bandwidths are GB/s with GB = 1e9 bytes, latencies microseconds, offsets and siz
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -50,7 +51,8 @@ class PeerGpu:
 
     ``group`` is the address of the bridge that all GPUs below one switch share. ``iommu`` is the type of its IOMMU group's
     domain, "none" where it has no group. ``peers`` is how many peers it could enable at once (None: not probed), ``stopped``
-    the CUDA error that ended the probe, 0 where it ended because enough was asked for.
+    the CUDA error that ended the probe, 0 where it ended because enough was asked for. ``error`` is why CUDA could make no
+    context on it, else "".
     """
 
     index: int
@@ -60,6 +62,16 @@ class PeerGpu:
     iommu: str = ""
     peers: int | None = None
     stopped: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """A port that sends peer traffic up to the root complex: the controls that do (RR, CR, EC) and the GPUs below it."""
+
+    address: str
+    controls: tuple[str, ...]
+    gpus: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -105,8 +117,9 @@ class Alone:
 class Pair:
     """One ordered pair: data from ``source`` to ``target``.
 
-    ``can`` is what the driver answers before any copy. ``enabled`` and ``disabled`` are GB/s with and without peer access;
-    ``checked`` and ``bad`` count bytes. ``error`` is the CUDA error that ended the copy, ``untried`` why there was none.
+    ``can`` is what the driver answers before any copy. ``enabled`` and ``disabled`` are GB/s with and without peer access, pushed
+    by the source; ``pulled`` is with peer access, by the target. ``checked`` and ``bad`` count bytes. ``error`` is the CUDA
+    error that ended the copy, ``untried`` why there was none.
     """
 
     source: int
@@ -124,6 +137,7 @@ class Pair:
     error: str = ""
     error_code: int = 0
     untried: str = ""
+    pulled: float | None = None
 
     @property
     def best_enabled(self) -> float | None:
@@ -162,6 +176,21 @@ class LoadedLink:
     def replays_per_minute(self) -> float | None:
         """Replays a minute under load; None where they were not counted."""
         return None if self.replays is None or self.seconds <= 0 else self.replays * 60.0 / self.seconds
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """One GPU over the whole run: peak watts and degrees Celsius, None where the driver gives none.
+
+    ``reasons`` counts the samples in which each clocks event reason was active, by its bit in nvml.h; None where the driver does
+    not tell them.
+    """
+
+    index: int
+    samples: int = 0
+    power: float | None = None
+    temperature: int | None = None
+    reasons: Mapping[int, int] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True)
@@ -220,13 +249,18 @@ class Xid:
 
 @dataclass(frozen=True)
 class Report:
-    """All that one run of the worker found. ``refused`` is why it copied nothing at all, else ""."""
+    """All that one run of the worker found. ``refused`` is why it copied nothing at all, else "".
+
+    ``steps`` is in how many steps all pairs were copied: more than one pair a step only where they share no line.
+    """
 
     gpus: tuple[PeerGpu, ...] = ()
     pairs: tuple[Pair, ...] = ()
     links: tuple[LoadedLink, ...] = ()
+    telemetry: tuple[Telemetry, ...] = ()
     contention: tuple[Contention, ...] = ()
     holders: tuple[Holder, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
     wedged: tuple[Wedged, ...] = ()
     xids: tuple[Xid, ...] = ()
     refused: str = ""
@@ -234,6 +268,7 @@ class Report:
     cuda: str = ""
     size: int = 0
     loops: int = 0
+    steps: int = 0
 
     @cached_property
     def tried(self) -> tuple[Pair, ...]:

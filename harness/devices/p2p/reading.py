@@ -1,23 +1,28 @@
 """Running the worker ``p2p`` and reading its report.
 
-The worker ``p2p [--loops N] [--force]`` prints, one JSON object a line (schema 1):
+The worker ``p2p [--loops N] [--force]`` (more options for work by hand: ``--help``) prints, one JSON object a line (schema 1):
 
     {"kind":"hello","worker":"p2p","schema":1,"seed":20,"size":B,"loops":25,"driver":"535.183.01","cuda":"12.2"}
     {"kind":"gpu","index":0,"address":"0000:3f:00.0","uuid":"GPU-...","group":"0000:3d:00.0","iommu":"none","peers":8,"stopped":0}
+      lost            "error":"CUDA cannot open GPU 0: CUDA_ERROR_UNKNOWN (999)"
+    {"kind":"acs","address":"0000:3e:00.0","redirects":["RR","CR"],"gpus":[0]}
     {"kind":"holder","index":0,"pid":2117,"name":"Xorg"}
     {"kind":"refused","why":"...","gpus":[0,1]}                        instead of all that follows
+    {"kind":"schedule","steps":100,"of":380}
     {"kind":"progress","stage":"pairs","done":20,"of":380}
-    {"kind":"pair","from":0,"to":1,"can":true,"link":"pcie","enabled":12.6,"disabled":9.9,"write_us":1.8,"read_us":2.4,
-     "checked":B,"bad":0}
+    {"kind":"pair","from":0,"to":1,"can":true,"link":"pcie","enabled":12.6,"pulled":12.5,"disabled":9.9,
+     "write_us":1.8,"read_us":2.4,"checked":B,"bad":0}
       with wrong bytes      "wrong":{"class":"dropped","way":"write","first":0,"last":B,"size":B,"disabled_bad":0,"of":INDEX}
       measured again        "alone":{"enabled":12.6,"disabled":9.9,"bad":0}
       failed                "error":"CUDA_ERROR_...","error_code":719
       not copied            "untried":"why"
     {"kind":"xid","index":12,"address":"0000:e1:00.0","xid":79,"text":"NVRM: Xid ..."}
     {"kind":"wedged","from":1,"to":12,"seconds":30.0,"culprit":12,"reaped":true}
+    {"kind":"telemetry","index":0,"samples":1300,"power":81.0,"temperature":44,"reasons":[[4,12]]}      peaks; samples by bit
     {"kind":"link","index":0,"generation":3,"width":16,"samples":1300,"replays":0,"seconds":260.0}
     {"kind":"contention","group":"0000:3d:00.0","gpus":[0,1,2,3],"partners":[10,11,12,13],"write_alone":10.0,
      "write_together":9.7,"read_alone":9.5,"read_together":9.3}                 or "untried":"why" instead of the rates
+    {"kind":"contexts","count":20,"seconds":6.1}                      what the contexts cost
     {"kind":"error", ...} and {"kind":"end","lines":N} as everywhere
 
 ``from`` is where the data is before the copy. Every pair has its own pattern, made from both UUIDs and the offset, so that data
@@ -41,7 +46,9 @@ from harness.devices.p2p.facts import (
     LoadedLink,
     Pair,
     PeerGpu,
+    Redirect,
     Report,
+    Telemetry,
     Wedged,
     Wrong,
     Xid,
@@ -69,7 +76,9 @@ def run_p2p(host: Host, *, loops: int = 25, force: bool = False, timeout: float 
         gpus=tuple(_gpu(fields) for fields in lines.every("gpu")),
         pairs=tuple(_pair(fields) for fields in lines.every("pair")),
         links=tuple(_link(fields) for fields in lines.every("link")),
+        telemetry=tuple(_telemetry(fields) for fields in lines.every("telemetry")),
         contention=tuple(_contention(fields) for fields in lines.every("contention")),
+        redirects=tuple(_redirect(fields) for fields in lines.every("acs")),
         holders=tuple(_holder(fields) for fields in lines.every("holder")),
         wedged=tuple(_wedged(fields) for fields in lines.every("wedged")),
         xids=tuple(_xid(fields) for fields in lines.every("xid")),
@@ -78,6 +87,7 @@ def run_p2p(host: Host, *, loops: int = 25, force: bool = False, timeout: float 
         cuda=hello.text("cuda", ""),
         size=hello.integer("size", 0),
         loops=hello.integer("loops", 0),
+        steps=sum(fields.integer("steps") for fields in lines.every("schedule")),
     )
 
 
@@ -90,6 +100,7 @@ def _gpu(fields: Fields) -> PeerGpu:
         iommu=fields.text("iommu", ""),
         peers=fields.maybe_integer("peers"),
         stopped=fields.integer("stopped", 0),
+        error=fields.text("error", ""),
     )
 
 
@@ -101,6 +112,7 @@ def _pair(fields: Fields) -> Pair:
         can=fields.maybe_flag("can"),
         link=_word(LinkKind, fields, "link", LinkKind.PCIE),
         enabled=fields.maybe_number("enabled"),
+        pulled=fields.maybe_number("pulled"),
         disabled=fields.maybe_number("disabled"),
         write_us=fields.maybe_number("write_us"),
         read_us=fields.maybe_number("read_us"),
@@ -141,6 +153,16 @@ def _link(fields: Fields) -> LoadedLink:
     )
 
 
+def _telemetry(fields: Fields) -> Telemetry:
+    return Telemetry(
+        index=fields.integer("index"),
+        samples=fields.integer("samples", 0),
+        power=fields.maybe_number("power"),
+        temperature=fields.maybe_integer("temperature"),
+        reasons={int(bit): int(count) for bit, count in fields.sequence("reasons")} if "reasons" in fields else None,
+    )
+
+
 def _contention(fields: Fields) -> Contention:
     return Contention(
         group=fields.text("group", ""),
@@ -152,6 +174,10 @@ def _contention(fields: Fields) -> Contention:
         read_together=fields.maybe_number("read_together"),
         untried=fields.text("untried", ""),
     )
+
+
+def _redirect(fields: Fields) -> Redirect:
+    return Redirect(normal_address(fields.text("address")), tuple(map(str, fields.sequence("redirects"))), fields.integers("gpus"))
 
 
 def _holder(fields: Fields) -> Holder:

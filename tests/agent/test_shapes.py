@@ -1,0 +1,40 @@
+"""The modelled machine's workers print what the real ones print: the same kinds of lines, with the same fields."""
+
+import json
+
+import pytest
+
+from harness.lab.model.parts import View
+from harness.lab.model.workers import answer
+
+ONLY_THE_MODEL_KNOWS = {"text"}
+"""The kernel's own words for an Xid: NVML gives the number, the kernel log the words."""
+
+
+def fields(lines):
+    found = {}
+    for line in lines:
+        found.setdefault(line["kind"], set()).update(line)
+    return found
+
+
+def modelled(view, worker, *arguments):
+    return fields(json.loads(line) for _, line in answer(worker, arguments, view))
+
+
+@pytest.mark.parametrize(
+    ("worker", "arguments", "faults", "modelled_faults"),
+    [
+        ("nvml", ("--watch", "0"), "held:0>5", {"p2p.preflight"}),
+        ("telemetry", ("--seconds", "0.1"), "", set()),
+        ("p2p", ("--loops", "2"), "held:0>5 dropped:0>4 fallen:3", {"p2p.preflight", "p2p.integrity.dropped", "p2p.watchdog"}),
+    ],
+)
+def test_every_field_of_the_model_is_one_of_the_real_worker(machine, worker, arguments, faults, modelled_faults):
+    made = machine("2x5", faults)
+    more = made.options() if worker == "p2p" else ()
+    real = fields(made.lines(worker, *arguments, *more))
+    view = View(frozenset(modelled_faults), 1, {"MmioAbove4Gb": "Enabled"}, 0.0)
+    for kind, names in modelled(view, worker, *arguments).items():
+        if kind != "end":
+            assert names - ONLY_THE_MODEL_KNOWS <= real[kind], kind
