@@ -146,7 +146,7 @@ class _Record:
     version: int = 0
     lines: dict[str, str] = field(default_factory=dict)
     rebar: list[ResizableBar] = field(default_factory=list)
-    in_sriov: bool = False
+    is_virtual_rebar: bool = False
     rows: dict[int, bytes] = field(default_factory=dict)
 
     def freeze(self) -> Function:
@@ -263,8 +263,7 @@ class _Record:
         text = self.lines.get("IOVSta", "")
         if "Total VFs" not in text:
             return None
-        return Sriov(*(_first_int(rf"{name} VFs: (\d+)|Number of VFs: (\d+)" if name == "Number of" else rf"{name} VFs: (\d+)", text) for name in ("Initial", "Total")),
-                     _first_int(r"Number of VFs: (\d+)", text))  # fmt: skip
+        return Sriov(*(_first_int(rf"{name} VFs: (\d+)", text) for name in ("Initial", "Total", "Number of")))
 
     def _dpc(self) -> Dpc | None:
         status = self.lines.get("DpcSta", "")
@@ -336,7 +335,7 @@ def _read(record: _Record, line: str, pending: str) -> str:
     if colon and re.fullmatch(r"[A-Z][A-Za-z0-9]{2,12}", key) and key not in ("Changed", "Control", "Status", "Masking", "Address", "Region"):
         record.lines.setdefault(key, rest)
         return key
-    if rebar := _REBAR.match(bare):
+    if (rebar := _REBAR.match(bare)) and not record.is_virtual_rebar:
         sizes = tuple(size for word in rebar["sizes"].split() if (size := _rebar_size(word)))
         record.rebar.append(ResizableBar(int(rebar["index"]), _rebar_size(rebar["size"]), sizes))
         return ""
@@ -352,7 +351,7 @@ def _read_shallow(record: _Record, bare: str) -> None:  # noqa: PLR0912 - one br
     if region := _REGION.match(bare):
         _read_region(record, region)
     elif rom := _ROM.match(bare):
-        record.bars.append(_bar(6, rom["at"], _MEMORY | _PREFETCH * 0, rom["rest"]))
+        record.bars.append(_bar(6, rom["at"], _MEMORY, rom["rest"]))
     elif window := _WINDOW.match(bare):
         _read_window(record, window)
     elif buses := _BUS.match(bare):
@@ -375,6 +374,7 @@ def _read_shallow(record: _Record, bare: str) -> None:  # noqa: PLR0912 - one br
 
 def _read_capability(record: _Record, bare: str) -> None:
     record.has_capabilities = True
+    record.is_virtual_rebar = "Virtual Resizable BAR" in bare
     if "Express" in bare and (found := _EXPRESS.search(bare)):
         record.port = _PORTS.get(found["type"].strip(), PortType.UNKNOWN)
         record.has_slot = found["slot"] == "+"

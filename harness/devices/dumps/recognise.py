@@ -1,0 +1,222 @@
+"""From the bytes of a file to what its pieces give: unpack, cut into sections, recognise each.
+
+    bytes ─ gzip, bzip2, xz ─┬─ tar ─ members ─ each of them again
+                             └─ text ─ XML documents cut out ─ sections between rules ("_____", "####") ─ parsers
+
+A whole bug report (nvidia-bug-report.log.gz) is such a text; so is what somebody pasted together. A section may hold several
+formats; each parser takes its own lines and passes over the rest.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from xml.etree.ElementTree import Element, ParseError, fromstring
+
+from harness.devices.dumps import firmware, lspci_tree
+from harness.devices.dumps.firmware import parse_dmidecode, parse_firmware_log
+from harness.devices.dumps.harvest import Harvest
+from harness.devices.dumps.kernel_tree import parse_kernel_tree
+from harness.devices.dumps.lspci import parse_lspci
+from harness.devices.dumps.lspci_tree import parse_lspci_tree
+from harness.devices.dumps.nvidia_smi import parse_smi_query, parse_smi_table, parse_smi_topology, parse_smi_xml
+from harness.devices.dumps.sysfs import SysfsFiles
+from harness.devices.dumps.topology_xml import parse_hwloc, parse_nccl
+from harness.devices.dumps.udev import parse_udev
+from harness.errors import UsageMistake
+
+LARGEST = 1 << 29
+_MOST_MEMBERS = 200_000
+_LARGEST_ATTRIBUTE = 1 << 16
+_KNOWN = (
+    "lspci (-nn, -vvv, -xxxx, -tv), dmesg or a journal, nvidia-smi (-q, -q -x, topo -m), hwloc or NCCL topology XML, a tar of /sys, "
+    "udevadm info --export-db, dmidecode, an nvidia-bug-report"
+)
+_DOCUMENT = re.compile(r"<(?P<tag>nvidia_smi_log|topology|system)(?=[\s>]).*?</(?P=tag)>", re.DOTALL)
+_BEGUN = re.compile(r"<(?:nvidia_smi_log|topology version|system version)")
+_RULE = re.compile(r"^(?:_{20,}|#{20,}|-{40,}|\*{20,})[^\n]*$", re.MULTILINE)
+_SMI_TABLE = re.compile(r"NVIDIA-SMI (?:\d|has failed)|Unable to determine the device handle for|^No devices were found|^GPU \d+: .*\(UUID: GPU-", re.MULTILINE)
+_TOPOLOGY = re.compile(r"^[ \t]*(?:\x1b\[[0-9;]*m)?[ \t]*GPU0[ \t]+(?:GPU1|CPU Affinity|NIC0|mlx)", re.MULTILINE)
+_DMIDECODE = re.compile(r"^Handle 0x[0-9A-Fa-f]{4}, DMI type \d+", re.MULTILINE)
+_STAMPED = re.compile(
+    r"^(?:(?:<\d+>|[a-z]+ *:[a-z]+ *: )?\[ *\d+\.\d+\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\]"
+    r"|(?:[a-z]+ *:[a-z]+ *: )?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+,\d+,\d+,[^;\n]{1,8};"
+    r"|[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ [^:\s]+: |(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* .*kernel: )",
+    re.MULTILINE,
+)
+_KERNEL = re.compile(
+    r"^(?:pci|pcieport|pci_bus|nvidia|vfio-pci|amdgpu|nvme|pnp) [0-9a-f]{2,8}[: ]|^NVRM: |^pcieport |^\{\d+\}\[Hardware Error\]|^nvidia: probe of ", re.MULTILINE
+)
+
+
+def read_dump(name: str, data: bytes) -> tuple[Harvest, ...]:
+    """Everything that a file gives, in its order.
+
+    Raises UsageMistake with one line where the file is empty, damaged, too large, or nothing in it is known.
+    """
+    if not data:
+        raise UsageMistake(f"{name}: the file is empty")
+    found = tuple(_unpack(name, data, 0))
+    if not found:
+        raise UsageMistake(f"{name}: nothing in it is known; known are: {_KNOWN}")
+    return found
+
+
+def _unpack(name: str, data: bytes, depth: int) -> Iterator[Harvest]:
+    if depth > 4:
+        raise UsageMistake(f"{name}: packed more than four times")
+    if (unpacked := _decompress(name, data)) is not None:
+        yield from _unpack(name, unpacked, depth + 1)
+    elif data[257:262] == b"ustar":
+        yield from _read_tar(name, data, depth)
+    else:
+        yield from _read_text(name, data.decode("utf-8", "replace"))
+
+
+def _decompress(name: str, data: bytes) -> bytes | None:
+    """The unpacked content, as far as it goes in a file that was cut off; None where it is not packed."""
+    feed: Callable[[], tuple[Callable[[bytes, int], bytes], Callable[[], bytes]]]
+    if data.startswith(b"\x1f\x8b"):
+        feed = _gzip
+    elif data.startswith(b"BZh"):
+        feed = _bzip2
+    elif data.startswith(b"\xfd7zXZ\x00"):
+        feed = _xz
+    else:
+        return None
+    pieces, size, rest = [], 0, data
+    try:
+        while rest:
+            take, left = feed()
+            piece = take(rest, LARGEST + 1 - size)
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST:
+                raise UsageMistake(f"{name}: unpacks to more than {LARGEST >> 20} MiB; cut out what matters")
+            following = left()
+            if len(following) >= len(rest):
+                break
+            rest = following
+    except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError) as error:
+        if not size:
+            raise UsageMistake(f"{name}: the packed file is damaged: {error}") from error
+    if not size:
+        raise UsageMistake(f"{name}: the packed file is cut off before its first byte")
+    return b"".join(pieces)
+
+
+def _gzip() -> tuple[Callable[[bytes, int], bytes], Callable[[], bytes]]:
+    unpacking = zlib.decompressobj(wbits=31)
+    return unpacking.decompress, lambda: unpacking.unused_data
+
+
+def _bzip2() -> tuple[Callable[[bytes, int], bytes], Callable[[], bytes]]:
+    unpacking = bz2.BZ2Decompressor()
+    return unpacking.decompress, lambda: unpacking.unused_data
+
+
+def _xz() -> tuple[Callable[[bytes, int], bytes], Callable[[], bytes]]:
+    unpacking = lzma.LZMADecompressor(memlimit=1 << 28)
+    return unpacking.decompress, lambda: unpacking.unused_data
+
+
+def _read_tar(name: str, data: bytes, depth: int) -> Iterator[Harvest]:
+    sysfs = SysfsFiles()
+    others: list[tuple[str, bytes]] = []
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            for number, member in enumerate(tar):
+                if number >= _MOST_MEMBERS:
+                    raise UsageMistake(f"{name}: more than {_MOST_MEMBERS} members; pack only /sys/bus/pci and /sys/devices/pci*")
+                if member.issym():
+                    sysfs.add_link(member.name, member.linkname)
+                elif member.isfile() and sysfs.wants(member.name) and member.size <= _LARGEST_ATTRIBUTE:
+                    sysfs.add(member.name, _content(tar, member))
+                elif member.isfile() and 0 < member.size <= LARGEST >> 2 and not re.search(r"(?:^|/)(?:sys|proc|dev)/", member.name):
+                    others.append((member.name, _content(tar, member)))
+    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+        if not sysfs.files and not others:
+            raise UsageMistake(f"{name}: the tar is damaged: {error}") from error
+    if sysfs.files:
+        yield sysfs.harvest(name)
+    for member_name, content in others:
+        try:
+            yield from _unpack(f"{name}:{member_name}", content, depth + 1)
+        except UsageMistake:
+            continue  # one member of many that nobody can read; the others tell what they can
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    opened = tar.extractfile(member)
+    return b"" if opened is None else opened.read()
+
+
+def _read_text(name: str, text: str) -> Iterator[Harvest]:
+    text = text.replace("\r\n", "\n")
+    rest = text
+    if "</" in text:
+        for document in _DOCUMENT.finditer(text):
+            yield from _read_document(name, document["tag"], document[0])
+        rest = _DOCUMENT.sub("\n", text)
+    if _BEGUN.search(rest):
+        raise UsageMistake(f"{name}: the XML in it is cut off: its end is missing")
+    sections = _RULE.split(rest)
+    for number, section in enumerate(sections, start=1):
+        source = name if len(sections) == 1 else f"{name}:{number}"
+        yield from _read_section(source, section)
+
+
+def _read_document(name: str, tag: str, text: str) -> Iterator[Harvest]:
+    if "<!ENTITY" in text or "<!DOCTYPE" in text:
+        raise UsageMistake(f"{name}: the XML in it defines its own entities, which no tool of ours writes")
+    try:
+        root: Element = fromstring(text)  # noqa: S314 - the document's own declarations are left out, so it can define no entities
+    except ParseError as error:
+        raise UsageMistake(f"{name}: the XML in it is damaged: {error}") from error
+    match tag:
+        case "nvidia_smi_log":
+            yield parse_smi_xml(root, name)
+        case "topology":
+            yield parse_hwloc(root, name)
+        case _:
+            yield parse_nccl(root, name)
+
+
+def _read_section(source: str, text: str) -> Iterator[Harvest]:
+    if not text.strip():
+        return
+    is_other = False
+    for is_there, parse in _PARSERS:
+        if is_there(text):
+            is_other = True
+            found = parse(text, source)
+            if found.functions or found.gpus or found.slots or found.system or found.matrix or found.firmware or found.claimed is not None:
+                yield found
+    if _STAMPED.search(text) or _KERNEL.search(text):
+        lines = text.splitlines()
+        if is_other:
+            lines = [line for line in lines if _STAMPED.match(line) or _KERNEL.match(line)]
+        yield parse_kernel_tree(lines, source)
+
+
+def _has(shape: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: shape.search(text) is not None
+
+
+_PARSERS: tuple[tuple[Callable[[str], bool], Callable[[str, str], Harvest]], ...] = (
+    (_has(re.compile(r"^[0-9a-f:]{5,14}\.[0-7] (?=Bus$|\S)|^[0-9a-f:]{5,14}\.[0-7]$", re.MULTILINE)), parse_lspci),
+    (_has(lspci_tree.ROOT), parse_lspci_tree),
+    (lambda text: "NVSMI LOG" in text, parse_smi_query),
+    (_has(_SMI_TABLE), parse_smi_table),
+    (_has(_TOPOLOGY), parse_smi_topology),
+    (_has(re.compile(r"^P: /devices/", re.MULTILINE)), parse_udev),
+    (_has(_DMIDECODE), parse_dmidecode),
+    (lambda text: any(shape.search(text) for shape in firmware.RULES.values()), parse_firmware_log),
+)
+"""A cheap look for a format, and its parser."""
+
