@@ -71,7 +71,8 @@ _VENDORS = {
     "NVIDIA Corporation": "10de", "Intel Corporation": "8086", "Broadcom / LSI": "1000", "LSI Logic / Symbios Logic": "1000",
     "PLX Technology": "10b5", "Advanced Micro Devices, Inc. [AMD/ATI]": "1002", "Advanced Micro Devices, Inc. [AMD]": "1022",
     "Microsemi / PMC / IDT": "11f8", "PMC-Sierra Inc.": "11f8", "Mellanox Technologies": "15b3", "Liqid Inc.": "1dcd",
-    "Dell": "1028", "Red Hat, Inc.": "1af4",
+    "Dell": "1028", "Red Hat, Inc.": "1af4", "Matrox Electronics Systems Ltd.": "102b", "ASPEED Technology, Inc.": "1a03",
+    "Cirrus Logic": "1013", "VMware": "15ad", "Device 1234": "1234", "Huawei Technologies": "19e5",
 }  # fmt: skip
 _PORTS = {
     "Endpoint": PortType.ENDPOINT, "Legacy Endpoint": PortType.LEGACY_ENDPOINT, "Root Port": PortType.ROOT_PORT,

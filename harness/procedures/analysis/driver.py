@@ -1,0 +1,246 @@
+"""What the driver says of its GPUs: in its own lines, in Xids, in nvidia-smi; and whom it does not see at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from harness.devices.dumps.harvest import DriverGpu
+from harness.devices.dumps.picture import Picture
+from harness.devices.pcie.kernel_events import Event, Kind
+from harness.devices.pcie.xids import meaning_of
+from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity
+from harness.units import amount
+
+_OTHER_OWNERS = ("nouveau", "vfio-pci", "pci-stub", "xen-pciback")
+
+
+def judge_driver_lines(picture: Picture) -> Iterator[Diagnosis]:
+    """Lines of the driver in the kernel log, and of the kernel about the driver."""
+    for bad in picture.snapshot.log.invalid_bars:
+        yield Diagnosis(
+            Severity.FAIL, "driver-bar", picture.label(bad.bdf), f"the driver refused the GPU: BAR {bad.bar} has no place", bad.line,
+            picture.source_of(bad.line), "address space: 64-bit memory-mapped I/O for BAR 1 or 2, 32-bit for BAR 0",
+            "raise the firmware's (or the virtual machine's) memory-mapped I/O window", (bad.bdf,), Link.DRIVER,
+        )  # fmt: skip
+    for event in picture.events:
+        if event.kind in _LINES:
+            yield _from_line(picture, event)
+
+
+def judge_xids(picture: Picture) -> Iterator[Diagnosis]:
+    """Xids by GPU and number, with how often, what it means and what to do."""
+    counted: Counter[tuple[str, int]] = Counter((xid.address, xid.number) for xid in picture.snapshot.log.xids)
+    first = {}
+    for xid in picture.snapshot.log.xids:
+        first.setdefault((xid.address, xid.number), xid.line)
+    for (address, number), count in counted.items():
+        meaning = meaning_of(number)
+        bdf = f"{address}.0"
+        severity = Severity.FAIL if meaning.is_hardware else Severity.WARN if meaning.blame == "software" or number in (63, 92, 154) else Severity.NOTE
+        line = first[address, number]
+        yield Diagnosis(
+            severity, f"xid-{number}", picture.label(bdf), f"Xid {number}: {meaning.means}{f', {count} times' if count > 1 else ''}", line,
+            picture.source_of(line), {"part": "the GPU", "link": "the way to the GPU", "software": "a program or the driver"}.get(meaning.blame, ""),
+            meaning.do, (bdf,), Link.RUNTIME if severity is Severity.FAIL else Link.OTHER,
+        )  # fmt: skip
+
+
+def judge_gpus(picture: Picture) -> Iterator[Diagnosis]:
+    """Every GPU of nvidia-smi: lost, memory, fabric, recovery, throttles."""
+    for gpu in picture.gpus:
+        yield from _gpu(picture, gpu)
+    yield from _apertures(picture)
+    for matrix in picture.matrices:
+        bad = [f"{row} to {column}: {cell}" for (row, column), cell in matrix.cells.items() if cell in ("CNS", "GNS", "TNS", "NS", "DR", "U")]
+        if bad and matrix.what == "peer access":
+            yield Diagnosis(
+                Severity.WARN, "peer-access", f"{len(bad)} pairs", "the driver offers no peer access between some GPUs", "; ".join(bad[:6]), "",
+                "the chipset, the tree or the driver's settings (CNS chipset, GNS GPU, TNS topology, NS not supported, DR disabled by a registry key)",
+                "check where these GPUs sit in the tree; OK here does not exclude a fault of ACS",
+            )  # fmt: skip
+
+
+def judge_views(picture: Picture) -> Iterator[Diagnosis]:
+    """Bus against driver: who is on the bus and not seen by the driver, and the other way round."""
+    bus = [function for function in picture.on_bus if function.vendor == "10de" and not function.is_gone]
+    yield from _drivers(picture)
+    if not picture.lists_driver:
+        return
+    seen = {gpu.address for gpu in picture.gpus if gpu.address}
+    if picture.claimed is not None and len(seen) < picture.claimed:
+        yield Diagnosis(
+            Severity.WARN, "view", "nvidia-smi", f"it says that {picture.claimed} GPUs are attached and tells of {len(seen)}", "", "",
+            "the output was cut, or asked for one GPU only", "mail the whole output of nvidia-smi -q -x",
+        )  # fmt: skip
+    if not bus or not picture.lists_bus or (seen and picture.claimed is not None and len(seen) < picture.claimed):
+        return
+    there = {function.bdf for function in bus}
+    if seen and not seen & there:
+        yield Diagnosis(
+            Severity.WARN, "view", "the files", "no GPU of nvidia-smi is on the bus that the other files show", "", "",
+            "they are from different machines, or from boots with other bus numbers", "mail files of one machine and one boot",
+        )  # fmt: skip
+        return
+    for function in bus:
+        if function.bdf not in seen:
+            yield Diagnosis(
+                Severity.FAIL, "view", picture.label(function.bdf), "it is on the bus and not in nvidia-smi", "", "",
+                "the driver refused it, could not initialise it, or lost it; the kernel log says which",
+                "read the lines of NVRM in dmesg", (function.bdf,), Link.VIEW,
+            )  # fmt: skip
+
+
+def _drivers(picture: Picture) -> Iterator[Diagnosis]:
+    bus = [function for function in picture.on_bus if function.vendor == "10de" and not function.is_gone]
+    bound = {function.driver for function in bus if function.driver}
+    for function in bus:
+        if function.driver in _OTHER_OWNERS:
+            yield Diagnosis(
+                Severity.WARN, "owner", picture.label(function.bdf), f"{function.driver} holds it, so the NVIDIA driver cannot", "", "",
+                "meant so for a virtual machine; else a module that was loaded first", "blacklist that module, or unbind the device",
+                (function.bdf,),
+            )  # fmt: skip
+        elif not function.driver and "nvidia" in bound:
+            yield Diagnosis(
+                Severity.FAIL, "bound", picture.label(function.bdf), "no driver is bound to it, and the NVIDIA driver is to its neighbours", "",
+                "", "the driver refused it; the kernel log says why", "read the lines of NVRM in dmesg", (function.bdf,), Link.DRIVER,
+            )  # fmt: skip
+
+
+def _gpu(picture: Picture, gpu: DriverGpu) -> Iterator[Diagnosis]:
+    where = picture.label(gpu.address) if gpu.address else gpu.name or gpu.uuid
+    if gpu.serial and gpu.serial not in ("REDACTED",):
+        where = f"{where}, serial {gpu.serial}"
+    parts = (gpu.address,) if gpu.address else ()
+    if gpu.lost:
+        yield Diagnosis(
+            Severity.FAIL, "lost", where, "the driver has lost this GPU", gpu.lost, gpu.source,
+            "it fell off the bus after the driver had started it: power, heat, or its link", "read the kernel log for Xid 79, "
+            "then cold-start machine and chassis; swap the card's slot if it comes back", parts, Link.RUNTIME,
+        )  # fmt: skip
+    if gpu.retirement_pending:
+        yield Diagnosis(
+            Severity.FAIL, "retirement", where, "a page of memory waits to be retired",
+            f"Retired pages: {gpu.retired_single} single bit, {gpu.retired_double} double bit, pending: Yes", gpu.source,
+            "ECC found bad memory; programs can still hit it", "drain the GPU and reset it; replace it if pages keep coming", parts,
+        )  # fmt: skip
+    elif (gpu.retired_single or 0) + (gpu.retired_double or 0) > 0:
+        many = (gpu.retired_single or 0) + (gpu.retired_double or 0) >= 60
+        yield Diagnosis(
+            Severity.WARN, "retirement", where, f"{gpu.retired_single} pages were retired for single-bit and {gpu.retired_double} for double-bit errors",
+            "", gpu.source, "worn memory" + ("; few pages are left to retire (64 at most)" if many else ""),
+            "plan to replace this card" if many else "watch the counts", parts,
+        )  # fmt: skip
+    if gpu.remap_failed:
+        yield Diagnosis(
+            Severity.FAIL, "remap", where, "a row of memory could not be remapped", "Remapping Failure Occurred: Yes", gpu.source,
+            "no spare rows are left", "replace the card", parts,
+        )  # fmt: skip
+    if gpu.remap_pending:
+        yield Diagnosis(
+            Severity.FAIL, "remap", where, "a row of memory waits to be remapped", "Remapped Rows Pending: Yes", gpu.source,
+            "ECC found bad memory", "drain the GPU and reset it", parts,
+        )  # fmt: skip
+    if gpu.uncorrected:
+        yield Diagnosis(
+            Severity.FAIL, "ecc", where, f"{gpu.uncorrected} uncorrectable memory errors since the driver was loaded", "", gpu.source,
+            "bad memory", "reset the GPU, test its memory, replace it if they come back", parts,
+        )  # fmt: skip
+    elif gpu.uncorrected_ever:
+        yield Diagnosis(
+            Severity.WARN, "ecc", where, f"{gpu.uncorrected_ever} uncorrectable memory errors in its life, none since the driver was loaded", "",
+            gpu.source, "bad memory that was retired or remapped", "watch the count", parts,
+        )  # fmt: skip
+    if gpu.fabric:
+        yield Diagnosis(
+            Severity.FAIL, "fabric", where, f"its NVLink fabric is not healthy: {gpu.fabric}", "", gpu.source,
+            "an NVLink or NVSwitch route, or the fabric manager", "read the fabric manager's log; reset GPUs and switches together", parts,
+        )  # fmt: skip
+    if gpu.recovery:
+        yield Diagnosis(
+            Severity.FAIL, "recovery", where, f"the driver wants a recovery action: {gpu.recovery}", "", gpu.source, "an earlier error",
+            "do it, and look for the Xid before it", parts,
+        )  # fmt: skip
+    if gpu.throttles:
+        yield Diagnosis(
+            Severity.WARN, "throttle", where, f"clocks are held down: {', '.join(gpu.throttles)}", "", gpu.source, "cooling or power",
+            "check fans, air and the power cables", parts,
+        )  # fmt: skip
+    if gpu.width and gpu.width_most and gpu.width < gpu.width_most:
+        yield Diagnosis(
+            Severity.WARN, "width", where, f"its link has x{gpu.width} of the card's x{gpu.width_most} lanes", "", gpu.source,
+            "a slot or a virtual machine with fewer lanes, or a degraded link: the port above is not in nvidia-smi",
+            "compare both ends in lspci -vvv", parts,
+        )  # fmt: skip
+
+
+def _apertures(picture: Picture) -> Iterator[Diagnosis]:
+    """GPUs of one name whose apertures differ."""
+    for name in {gpu.name for gpu in picture.gpus if gpu.name}:
+        alike = [gpu for gpu in picture.gpus if gpu.name == name and gpu.aperture]
+        most = max((gpu.aperture or 0 for gpu in alike), default=0)
+        for gpu in alike:
+            if gpu.aperture is not None and gpu.aperture < most:
+                (has, wants), unit = amount(gpu.aperture, most, unit="B")
+                yield Diagnosis(
+                    Severity.FAIL, "aperture", picture.label(gpu.address), f"its aperture (BAR1) is {has} {unit}, that of its like {wants} {unit}",
+                    "", gpu.source, "too little 64-bit address space, or another display mode",
+                    "compare the windows above; read the mode with the vendor's tool", (gpu.address,), Link.BARS,
+                )  # fmt: skip
+
+
+_LINES: dict[Kind, tuple[Severity, str, Link, str, str, str]] = {
+    Kind.PROBE_FAILED: (
+        Severity.FAIL, "bound", Link.DRIVER, "the driver refused the device (error {error})", "a BAR without a place, or a card it does not know",
+        "read the lines just before it",
+    ),
+    Kind.PROBES_FAILED: (
+        Severity.FAIL, "bound", Link.DRIVER, "the driver's probe {how} for {count} devices", "see the GPU's own lines", "compare lspci with nvidia-smi",
+    ),
+    Kind.NO_GPU: (
+        Severity.FAIL, "bound", Link.DRIVER, "the driver found no GPU it can use", "none on the bus, or it refused them all", "compare with lspci -nn",
+    ),
+    Kind.INIT_FAILED: (
+        Severity.FAIL, "init", Link.INIT, "bound but not initialised: RmInitAdapter failed ({codes})",
+        "the GPU's firmware, its power, or its memory did not start", "power the chassis off and on; move the card; keep an nvidia-bug-report",
+    ),
+    Kind.GSP_FAILED: (
+        Severity.FAIL, "init", Link.INIT, "the GPU's own processor (GSP) did not start", "firmware that does not fit the driver, or a card that hangs",
+        "reload the driver with its own firmware files; power the chassis off and on",
+    ),
+    Kind.OFF_THE_BUS: (
+        Severity.FAIL, "lost", Link.RUNTIME, "the GPU fell off the bus", "power, heat, or a link that dropped",
+        "power machine and chassis off and on; reseat the card and swap its slot if it comes back",
+    ),
+    Kind.POWER_CABLE: (
+        Severity.FAIL, "power", Link.INIT, "the GPU has not all of its power cables", "the card's auxiliary power", "power off and connect it",
+    ),
+    Kind.REGION_TAKEN: (
+        Severity.FAIL, "owner", Link.DRIVER, "somebody else owns the GPU's registers", "another driver, or a boot framebuffer, holds BAR 0",
+        "find it in /proc/iomem",
+    ),
+    Kind.RESIZE_FAILED: (
+        Severity.WARN, "resize", Link.OTHER, "the driver could not make the aperture larger", "no space for a resized BAR 1 in the window above",
+        "leave NVreg_EnableResizableBar off, or raise the window in the firmware's setup",
+    ),
+    Kind.PEER_LIMIT: (
+        Severity.NOTE, "peer-limit", Link.OTHER, "a GPU takes eight peers at most, so this is expected above eight peers", "", "",
+    ),
+    Kind.IOMMU_FAULT: (
+        Severity.WARN, "iommu", Link.OTHER, "the IOMMU refused an access of this device", "peer traffic under a translating IOMMU, or a stray access",
+        "set the IOMMU to pass-through (iommu=pt) or off before any peer traffic",
+    ),
+}  # fmt: skip
+
+
+def _from_line(picture: Picture, event: Event) -> Diagnosis:
+    severity, check, link, what, cause, do = _LINES[event.kind]
+    is_nvidia = event.words.get("driver", "nvidia").startswith("nvidia")
+    function = picture.snapshot.by_bdf.get(event.bdf)
+    if event.kind is Kind.PROBE_FAILED and not is_nvidia and (function is None or not function.is_gpu) and event.words.get("driver") != "amdgpu":
+        severity, link = Severity.WARN, Link.OTHER
+    where = picture.label(event.bdf) if event.bdf else "the driver"
+    parts = (event.bdf,) if event.bdf else ()
+    told = what.format(**{"error": "", "how": "", "count": "", "codes": "", **event.words})
+    return Diagnosis(severity, check, where, told, event.line, picture.source_of(event.line), cause, do, parts, link)
