@@ -207,7 +207,8 @@ def pcie() -> None:
 @pcie_app.command("analyze")
 def pcie_analyze(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="lspci, dmesg, nvidia-smi, topologies, a tar of /sys, a bug report; also packed.")
+        list[Path],
+        typer.Argument(metavar="FILE...", help="lspci, dmesg, nvidia-smi, topologies, a tar of /sys, a bug report; also packed."),
     ],
     platform: Annotated[str | None, typer.Option("--platform", metavar="NAME", help="What the machine should be.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

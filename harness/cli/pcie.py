@@ -1,11 +1,11 @@
 """``bringup pcie``: read what people mailed, and say what is wrong with it and what they left out.
 
-    ANALYSIS of 2 files, no machine was touched: 1 fault, 0 warnings
-    files      what each was recognised as
-    chain      enumerated 8 > BARs assigned 6 > ...
-    tree       GPUs and the bridges above them, with links and windows
-    findings   what, where, quote, likely cause, next step
-    not told   what these files cannot show, and what to mail
+ANALYSIS of 2 files, no machine was touched: 1 fault, 0 warnings
+files      what each was recognised as
+chain      enumerated 8 > BARs assigned 6 > ...
+tree       GPUs and the bridges above them, with links and windows
+findings   what, where, quote, likely cause, next step
+not told   what these files cannot show, and what to mail
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def _finding(diagnosis: Diagnosis) -> Iterator[str]:
 def _tree(picture: Picture) -> Iterator[str]:
     """The GPUs on the bus, below the bridges above them; everything else is only counted."""
     wanted = {hop.bdf for function in picture.on_bus for hop in picture.snapshot.chain_up(function)}
-    shown = sorted((function for function in picture.snapshot.functions if function.bdf in wanted), key=lambda function: function.path)
+    shown = sorted(
+        (function for function in picture.snapshot.functions if function.bdf in wanted), key=lambda function: function.path
+    )
     root = ""
     for function in shown:
         if function.root != root:
@@ -138,7 +140,9 @@ def _line(picture: Picture, function: Function) -> str:
     link = function.link
     if link.current_width is not None and not function.is_gone:
         speed = f"{link.current_speed:g} GT/s " if link.current_speed else ""
-        words.append(f"{speed}x{link.current_width}" + (f" of x{link.max_width}" if link.max_width not in (None, link.current_width) else ""))
+        words.append(
+            f"{speed}x{link.current_width}" + (f" of x{link.max_width}" if link.max_width not in (None, link.current_width) else "")
+        )
     if function.is_bridge:
         window = function.bar(15)
         words.append(f"window {_size(window.size)}" if window is not None and window.assigned else "")

@@ -1,8 +1,8 @@
 """What one piece of a mailed file gave, before everything is merged into one picture.
 
-    file ─ unpack ─ pieces of text, tars ─ one parser a format ─ Harvest ─┐
-    file ─ ...                                                            ├─ merge ─ Picture
-    file ─ ...                                                            ┘
+file ─ unpack ─ pieces of text, tars ─ one parser a format ─ Harvest ─┐
+file ─ ...                                                            ├─ merge ─ Picture
+file ─ ...                                                            ┘
 """
 
 from __future__ import annotations

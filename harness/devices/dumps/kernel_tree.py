@@ -20,7 +20,9 @@ from harness.devices.pcie import Bar, Function, parse_kernel_log, strip_stamp
 from harness.devices.pcie.resources import RootWindow
 
 _DEVICE = re.compile(r"[\w-]+ (?P<bdf>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?P<rest>.*)")
-_FOUND = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\] type (?P<type>[0-9a-f]{2}) class (?:0x)?(?P<class>[0-9a-f]{6})")
+_FOUND = re.compile(
+    r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\] type (?P<type>[0-9a-f]{2}) class (?:0x)?(?P<class>[0-9a-f]{6})"
+)
 _BRIDGE = re.compile(r"PCI bridge to \[bus (?P<first>[0-9a-f]{2})(?:-(?P<last>[0-9a-f]{2}))?\]")
 _SPAN = r"\[(?P<kind>io|mem) +(?:size (?P<size>0x[0-9a-f]+)|(?P<start>0x[0-9a-f]+)-(?P<end>0x[0-9a-f]+))(?P<flags>[^\]]*)\]"
 _REGISTER = re.compile(r"reg 0x(?P<register>[0-9a-f]{2}): " + _SPAN)
@@ -42,7 +44,9 @@ def parse_kernel_tree(lines: Iterable[str], source: str) -> Harvest:
         if told is not None:
             _read(found, told["bdf"], told["rest"])
     windows = tuple(
-        RootWindow(root.root, root.start, root.end, root.kind == "io") for root in parse_kernel_log(kept).roots if root.kind != "bus"
+        RootWindow(root.root, root.start, root.end, root.kind == "io")
+        for root in parse_kernel_log(kept).roots
+        if root.kind != "bus"
     )
     functions = tuple(logged.freeze(bdf) for bdf, logged in found.items() if logged.ids)
     summary = f"{len(kept)} lines" + (f", {len(functions)} functions found at boot" if functions else "")

@@ -52,9 +52,13 @@ _REGION = re.compile(
     r"(?: \((?P<flags>[^)]*)\))?(?P<rest>.*)"
 )
 _ROM = re.compile(r"Expansion ROM at (?P<at>[0-9a-f]+|<unassigned>|<ignored>)(?P<rest>.*)")
-_WINDOW = re.compile(r"(?P<what>I/O|Memory|Prefetchable memory) behind bridge: (?P<range>\[disabled\]|(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+))")
+_WINDOW = re.compile(
+    r"(?P<what>I/O|Memory|Prefetchable memory) behind bridge: (?P<range>\[disabled\]|(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+))"
+)
 _SIZE = re.compile(r"\[size=(?P<size>\d+)(?P<unit>[KMGT]?)\]")
-_BUS = re.compile(r"Bus: primary=(?P<primary>[0-9a-f]{2}), secondary=(?P<secondary>[0-9a-f]{2}), subordinate=(?P<subordinate>[0-9a-f]{2})")
+_BUS = re.compile(
+    r"Bus: primary=(?P<primary>[0-9a-f]{2}), secondary=(?P<secondary>[0-9a-f]{2}), subordinate=(?P<subordinate>[0-9a-f]{2})"
+)
 _EXPRESS = re.compile(r"Express (?:\(v(?P<version>\d)\) )?(?P<type>[A-Z][^(,\[]*?)(?: \(Slot(?P<slot>[+-])\))?(?:,| MSI|$)")
 _SPEED = re.compile(r"Speed (?P<speed>[\d.]+|unknown) ?(?:GT/s)?.*?Width x(?P<width>\d+)")
 _REBAR = re.compile(r"BAR (?P<index>\d): current size: (?P<size>\S+?), supported: (?P<sizes>.*)")
@@ -210,7 +214,10 @@ class _Record:
             request=_first_int(r"MaxReadReq (\d+)", control),
             extended_tag=_plus(control, "ExtTag"),
             relaxed_ordering=_plus(control, "RlxdOrd"),
-            status=_bits(self.lines.get("DevSta", ""), {"CorrErr": 0, "NonFatalErr": 1, "UncorrErr": 1, "FatalErr": 2, "UnsupReq": 3, "UnsuppReq": 3}),
+            status=_bits(
+                self.lines.get("DevSta", ""),
+                {"CorrErr": 0, "NonFatalErr": 1, "UncorrErr": 1, "FatalErr": 2, "UnsupReq": 3, "UnsuppReq": 3},
+            ),
             link=self._link(),
             slot=self._slot(),
         )
@@ -333,7 +340,11 @@ def _read(record: _Record, line: str, pending: str) -> str:
         _read_shallow(record, bare)
         return ""
     key, colon, rest = bare.partition(":")
-    if colon and re.fullmatch(r"[A-Z][A-Za-z0-9]{2,12}", key) and key not in ("Changed", "Control", "Status", "Masking", "Address", "Region"):
+    if (
+        colon
+        and re.fullmatch(r"[A-Z][A-Za-z0-9]{2,12}", key)
+        and key not in ("Changed", "Control", "Status", "Masking", "Address", "Region")
+    ):
         record.lines.setdefault(key, rest)
         return key
     if (rebar := _REBAR.match(bare)) and not record.is_virtual_rebar:

@@ -1,8 +1,8 @@
 """The drawing of ``lspci -t``: who sits behind whom.
 
-    -[0000:00]-+-00.0  Host bridge
-               +-01.0-[01-03]--+-00.0-[02]----00.0  GPU        a device belongs to the nearest bus on its left,
-               |               \\-01.0-[03]--                   on its own line or on the lines above
+-[0000:00]-+-00.0  Host bridge
+           +-01.0-[01-03]--+-00.0-[02]----00.0  GPU        a device belongs to the nearest bus on its left,
+           |               \\-01.0-[03]--                   on its own line or on the lines above
 """
 
 from __future__ import annotations

@@ -15,13 +15,20 @@ from harness.devices.dumps.harvest import DriverGpu, Format, Harvest, Matrix, fu
 
 Table: TypeAlias = Mapping[str, str]
 _LOST = re.compile(r"GPU is lost|GPU requires reset|Unknown Error|ERR!", re.IGNORECASE)
-_UNTOLD = re.compile(r"N/A|\[?Not Supported\]?|\[?Unknown\]?|Requested functionality has been deprecated|Insufficient Permissions|", re.IGNORECASE)
+_UNTOLD = re.compile(
+    r"N/A|\[?Not Supported\]?|\[?Unknown\]?|Requested functionality has been deprecated|Insufficient Permissions|", re.IGNORECASE
+)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_ROW = re.compile(r"^\| +(?P<index>\d+) +(?P<name>\S.*?) +(?:On|Off|N/A|ERR!|Enabled|Disabled)? *\| *(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])", re.MULTILINE)
+_ROW = re.compile(
+    r"^\| +(?P<index>\d+) +(?P<name>\S.*?) +(?:On|Off|N/A|ERR!|Enabled|Disabled)? *\| *(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])",
+    re.MULTILINE,
+)
 _CANNOT = re.compile(
     r"Unable to determine the device handle for (?:GPU ?|gpu )?(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]): (?P<why>[^\n.]+)"
 )
-_LISTED = re.compile(r"^GPU \d+: (?P<name>[^\n(]+) \(UUID: (?P<uuid>GPU-[0-9a-f-]+)\)(?P<after>(?:\n(?!GPU \d)[^\n]*){0,40})", re.MULTILINE)
+_LISTED = re.compile(
+    r"^GPU \d+: (?P<name>[^\n(]+) \(UUID: (?P<uuid>GPU-[0-9a-f-]+)\)(?P<after>(?:\n(?!GPU \d)[^\n]*){0,40})", re.MULTILINE
+)
 _NONE = re.compile(r"No devices were found|NVIDIA-SMI has failed[^\n]*")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _THROTTLES = {
@@ -74,7 +81,11 @@ def parse_smi_topology(text: str, source: str) -> Harvest:
     for line in _ANSI.sub("", text).splitlines():
         words = line.split()
         if not gpus:
-            if len(words) >= 1 and words[0] == "GPU0" and (len(words) == 1 or words[1] in ("GPU1", "CPU") or words[1].startswith(("NIC", "mlx"))):
+            if (
+                len(words) >= 1
+                and words[0] == "GPU0"
+                and (len(words) == 1 or words[1] in ("GPU1", "CPU") or words[1].startswith(("NIC", "mlx")))
+            ):
                 gpus = [word for word in words if re.fullmatch(r"GPU\d+", word)]
             continue
         if not words and cells:
@@ -163,7 +174,9 @@ _TEXT_WIDTH = "pci/gpu link info/link width"
 
 def _told(table: Table, *keys: str) -> str:
     """The first of the keys that has a value which tells something."""
-    return next((value for key in keys if (value := table.get(key, "")) and not _UNTOLD.fullmatch(value) and not _LOST.search(value)), "")
+    return next(
+        (value for key in keys if (value := table.get(key, "")) and not _UNTOLD.fullmatch(value) and not _LOST.search(value)), ""
+    )
 
 
 def _uncorrected(table: Table, since: str) -> int | None:
@@ -173,7 +186,9 @@ def _uncorrected(table: Table, since: str) -> int | None:
         for key, value in table.items()
         if re.match(rf"(?:ecc_errors|ecc errors)/{since}/", key) and re.search(r"uncorrectable|double[_ ]bit", key)
     }
-    whole = [_count(value) for key, value in table.items() if re.match(rf"(?:ecc_errors|ecc errors)/{since}/double[_ ]bit/total", key)]
+    whole = [
+        _count(value) for key, value in table.items() if re.match(rf"(?:ecc_errors|ecc errors)/{since}/double[_ ]bit/total", key)
+    ]
     if whole and whole[0] is not None:
         return whole[0]
     counts = [count for key, value in kept.items() if "threshold" not in key and (count := _count(value)) is not None]
@@ -185,7 +200,11 @@ def _fabric(table: Table) -> str:
     summary = _told(table, "fabric/health/summary", "fabric/health/summary".replace("_", " "))
     if summary.lower() in ("", "healthy"):
         return ""
-    bad = [key.rsplit("/", 1)[1].replace("_", " ") for key, value in table.items() if key.startswith("fabric/health/") and value == "True"]
+    bad = [
+        key.rsplit("/", 1)[1].replace("_", " ")
+        for key, value in table.items()
+        if key.startswith("fabric/health/") and value == "True"
+    ]
     return f"{summary} ({', '.join(bad)})" if bad else summary
 
 

@@ -75,8 +75,9 @@ class Picture:
     def _sources(self) -> Mapping[str, str]:
         quoted = {event.line for event in self.events}
         log = self.snapshot.log
-        quoted |= {found.line for found in (*log.shortages, *log.buses, *log.invalid_bars, *log.xids)}
-        told = {}
+        for found in (log.shortages, log.buses, log.invalid_bars, log.xids):
+            quoted |= {each.line for each in found}
+        told: dict[str, str] = {}
         for harvest in self.harvests:
             for line in harvest.lines:
                 if (bare := strip_stamp(line)) in quoted:
@@ -101,7 +102,9 @@ class Picture:
 
     def windows_of(self, root: str) -> tuple[RootWindow, ...]:
         """The memory windows of a host bridge that are large enough to matter, as the kernel log tells them."""
-        return tuple(window for window in self.snapshot.windows if window.root == root and not window.is_io and window.size >= 1 << 20)
+        return tuple(
+            window for window in self.snapshot.windows if window.root == root and not window.is_io and window.size >= 1 << 20
+        )
 
 
 def merge(harvests: Sequence[Harvest]) -> Picture:
@@ -200,7 +203,14 @@ def _gpus(harvests: Sequence[Harvest]) -> tuple[DriverGpu, ...]:
     merged: dict[str, DriverGpu] = {}
     for harvest in sorted(harvests, key=lambda harvest: -_RANK[harvest.format]):
         for gpu in harvest.gpus:
-            same = next((key for key, known in merged.items() if gpu.uuid and known.uuid == gpu.uuid and not (gpu.address and known.address)), "")
+            same = next(
+                (
+                    key
+                    for key, known in merged.items()
+                    if gpu.uuid and known.uuid == gpu.uuid and not (gpu.address and known.address)
+                ),
+                "",
+            )
             key = gpu.address or same or gpu.uuid
             known = merged.pop(same or key, None)
             merged[key] = gpu if known is None else _newest(known, gpu)
@@ -228,7 +238,9 @@ def _unread(harvests: Sequence[Harvest], *, reaches_boot: bool) -> tuple[Unread,
     formats = {harvest.format for harvest in harvests}
     unread = [unread for harvest in harvests for unread in harvest.unread]
     if not formats & {Format.SYSFS, Format.LSPCI, Format.LSPCI_HEX}:
-        unread.append(Unread("BARs, links and error registers", "no lspci -vvv among the files", "mail lspci -Dnnvvvxxxx, run as root"))
+        unread.append(
+            Unread("BARs, links and error registers", "no lspci -vvv among the files", "mail lspci -Dnnvvvxxxx, run as root")
+        )
     if Format.KERNEL_LOG not in formats:
         unread.append(Unread("the kernel log", "not among the files", "mail dmesg, or journalctl -k -b"))
     elif not reaches_boot:

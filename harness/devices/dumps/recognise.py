@@ -40,7 +40,10 @@ _KNOWN = (
 _DOCUMENT = re.compile(r"<(?P<tag>nvidia_smi_log|topology|system)(?=[\s>]).*?</(?P=tag)>", re.DOTALL)
 _BEGUN = re.compile(r"<(?:nvidia_smi_log|topology version|system version)")
 _RULE = re.compile(r"^(?:_{20,}|#{20,}|-{40,}|\*{20,})[^\n]*$", re.MULTILINE)
-_SMI_TABLE = re.compile(r"NVIDIA-SMI (?:\d|has failed)|Unable to determine the device handle for|^No devices were found|^GPU \d+: .*\(UUID: GPU-", re.MULTILINE)
+_SMI_TABLE = re.compile(
+    r"NVIDIA-SMI (?:\d|has failed)|Unable to determine the device handle for|^No devices were found|^GPU \d+: .*\(UUID: GPU-",
+    re.MULTILINE,
+)
 _TOPOLOGY = re.compile(r"^[ \t]*(?:\x1b\[[0-9;]*m)?[ \t]*GPU0[ \t]+(?:GPU1|CPU Affinity|NIC0|mlx)", re.MULTILINE)
 _DMIDECODE = re.compile(r"^Handle 0x[0-9A-Fa-f]{4}, DMI type \d+", re.MULTILINE)
 _STAMPED = re.compile(
@@ -50,7 +53,8 @@ _STAMPED = re.compile(
     re.MULTILINE,
 )
 _KERNEL = re.compile(
-    r"^(?:pci|pcieport|pci_bus|nvidia|vfio-pci|amdgpu|nvme|pnp) [0-9a-f]{2,8}[: ]|^NVRM: |^pcieport |^\{\d+\}\[Hardware Error\]|^nvidia: probe of ", re.MULTILINE
+    r"^(?:pci|pcieport|pci_bus|nvidia|vfio-pci|amdgpu|nvme|pnp) [0-9a-f]{2,8}[: ]|^NVRM: |^pcieport |^\{\d+\}\[Hardware Error\]|^nvidia: probe of ",
+    re.MULTILINE,
 )
 
 
@@ -137,7 +141,9 @@ def _read_tar(name: str, data: bytes, depth: int) -> Iterator[Harvest]:
                     sysfs.add_link(member.name, member.linkname)
                 elif member.isfile() and sysfs.wants(member.name) and member.size <= _LARGEST_ATTRIBUTE:
                     sysfs.add(member.name, _content(tar, member))
-                elif member.isfile() and 0 < member.size <= LARGEST >> 2 and not re.search(r"(?:^|/)(?:sys|proc|dev)/", member.name):
+                elif (
+                    member.isfile() and 0 < member.size <= LARGEST >> 2 and not re.search(r"(?:^|/)(?:sys|proc|dev)/", member.name)
+                ):
                     others.append((member.name, _content(tar, member)))
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:
         if not sysfs.files and not others:
@@ -195,7 +201,15 @@ def _read_section(source: str, text: str) -> Iterator[Harvest]:
         if is_there(text):
             is_other = True
             found = parse(text, source)
-            if found.functions or found.gpus or found.slots or found.system or found.matrix or found.firmware or found.claimed is not None:
+            if (
+                found.functions
+                or found.gpus
+                or found.slots
+                or found.system
+                or found.matrix
+                or found.firmware
+                or found.claimed is not None
+            ):
                 yield found
     if _STAMPED.search(text) or _KERNEL.search(text):
         lines = text.splitlines()
@@ -219,4 +233,3 @@ _PARSERS: tuple[tuple[Callable[[str], bool], Callable[[str, str], Harvest]], ...
     (lambda text: any(shape.search(text) for shape in firmware.RULES.values()), parse_firmware_log),
 )
 """A cheap look for a format, and its parser."""
-

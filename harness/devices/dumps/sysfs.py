@@ -1,8 +1,8 @@
 """A tar of /sys: the attributes of every PCI function as files, and the tree as folders or as links.
 
-    .../sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/vendor     the path is the tree
-    .../sys/bus/pci/devices/0000:3b:00.0 -> ../../../devices/...    so is the link's target
-    .../sys/bus/pci/devices/0000:3b:00.0/vendor                     hwloc-gather-topology copies the files: no tree
+.../sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/vendor     the path is the tree
+.../sys/bus/pci/devices/0000:3b:00.0 -> ../../../devices/...    so is the link's target
+.../sys/bus/pci/devices/0000:3b:00.0/vendor                     hwloc-gather-topology copies the files: no tree
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class SysfsFiles:
     def harvest(self, source: str) -> Harvest:
         """What the files give; functions without a readable vendor and class are left out."""
         functions = tuple(
-            function for bdf, files in self.files.items() if (function := _function(bdf, files, self.links.get(bdf, {}), self.parents.get(bdf)))
+            function
+            for bdf, files in self.files.items()
+            if (function := _function(bdf, files, self.links.get(bdf, {}), self.parents.get(bdf)))
         )
         unread = []
         if functions and not any(function.bars for function in functions):

@@ -13,7 +13,9 @@ _ENTRY = re.compile(r"^E: (?P<key>[A-Z_]+)=(?P<value>.*)$")
 
 def parse_udev(text: str, source: str) -> Harvest:
     """Read a database; records that are no PCI device itself are passed over. Never raises."""
-    functions, names, system = [], {}, {}
+    functions: list[Function] = []
+    names: dict[str, str] = {}
+    system: dict[str, str] = {}
     for block in text.split("\n\n"):
         lines = block.strip().splitlines()
         if not lines or not lines[0].startswith("P: /devices/"):

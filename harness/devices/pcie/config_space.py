@@ -275,5 +275,7 @@ def _rebar(reading: _Reading, capability: Capability) -> Iterator[ResizableBar]:
         if number == 0:
             count = control >> 5 & 0x7
         if number < count:
-            exponents = [bit - 4 for bit in range(4, 32) if offered >> bit & 1] + [bit + 12 for bit in range(16, 32) if control >> bit & 1]
+            exponents = [bit - 4 for bit in range(4, 32) if offered >> bit & 1] + [
+                bit + 12 for bit in range(16, 32) if control >> bit & 1
+            ]
             yield ResizableBar(control & 0x7, 1 << 20 + (control >> 8 & 0x3F), tuple(1 << 20 + exponent for exponent in exponents))

@@ -155,7 +155,9 @@ class Dpc:
     @property
     def reason(self) -> str:
         """Why it cut the link (status bits 2:1)."""
-        return ("an unmasked uncorrectable error", "a non-fatal message", "a fatal message", "its extended reason")[self.status >> 1 & 3]
+        return ("an unmasked uncorrectable error", "a non-fatal message", "a fatal message", "its extended reason")[
+            self.status >> 1 & 3
+        ]
 
 
 @dataclass(frozen=True)

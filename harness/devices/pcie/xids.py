@@ -50,7 +50,12 @@ _ROWS = (
     (54, "the card's power cable is not connected", "part", "power off and connect the card's auxiliary power"),
     (61, "an internal microcontroller stopped", "part", _SUPPORT),
     (62, "an internal microcontroller halted", "part", _RESET),
-    (63, "a page or row of memory is marked to be retired", "note", "reset the GPU when it is free; the retirement is then in force"),
+    (
+        63,
+        "a page or row of memory is marked to be retired",
+        "note",
+        "reset the GPU when it is free; the retirement is then in force",
+    ),
     (64, "a page or row of memory could not be retired", "part", "reset the GPU; if it comes back, replace the card"),
     (68, "a video decoder exception", "software", _RESTART),
     (69, "a graphics engine class error", "software", _RESTART),

@@ -63,7 +63,10 @@ def _counts(picture: Picture, diagnoses: tuple[Diagnosis, ...], platform: Platfo
     bound = [function for function in bus if function.driver]
     if bound:
         counts.append(("driver bound", len(bound)))
-    elif bus and (refused := {each.parts for each in diagnoses if each.check == "bound"} | {(bad.bdf,) for bad in picture.snapshot.log.invalid_bars}):
+    elif bus and (
+        refused := {each.parts for each in diagnoses if each.check == "bound"}
+        | {(bad.bdf,) for bad in picture.snapshot.log.invalid_bars}
+    ):
         parts = {part for group in refused for part in group}
         counts.append(("driver bound", sum(function.bdf not in parts for function in bus)))
     if picture.lists_driver:
@@ -76,15 +79,28 @@ def _against(picture: Picture, platform: Platform) -> Iterator[Diagnosis]:
     bios = picture.system.get("bios", "")
     if bios and bios in platform.bios.deny:
         yield Diagnosis(
-            Severity.FAIL, "bios", f"BIOS {bios}", "this BIOS version is on the platform's deny list", "", "",
-            "machines with it are known not to boot with GPUs", "change it before anything else, with a way to recover out of band",
-        )  # fmt: skip
+            Severity.FAIL,
+            "bios",
+            f"BIOS {bios}",
+            "this BIOS version is on the platform's deny list",
+            "",
+            "",
+            "machines with it are known not to boot with GPUs",
+            "change it before anything else, with a way to recover out of band",
+        )
     if not picture.has(Format.SYSFS, Format.LSPCI, Format.LSPCI_HEX):
         return
     chain = trace(picture.snapshot, platform, platform.slots)
     for loss in (*chain.uplinks, *chain.losses):
         function = picture.snapshot.at(loss.path)
         yield Diagnosis(
-            Severity.FAIL, loss.link.value, loss.place, f"{loss.place} is lost: {loss.evidence}", "", "", loss.cause, loss.do,
+            Severity.FAIL,
+            loss.link.value,
+            loss.place,
+            f"{loss.place} is lost: {loss.evidence}",
+            "",
+            "",
+            loss.cause,
+            loss.do,
             () if function is None else (function.bdf,),
-        )  # fmt: skip
+        )

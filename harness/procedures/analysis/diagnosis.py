@@ -57,11 +57,15 @@ class Diagnosis:
 def fold(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
     """Tell each lost part once: later losses of a part go beneath the first one. The worst stand first."""
     listed = list(dict.fromkeys(diagnoses))
-    losses = sorted((each for each in listed if each.severity is Severity.FAIL and each.link is not Link.OTHER), key=lambda each: each.link)
+    losses = sorted(
+        (each for each in listed if each.severity is Severity.FAIL and each.link is not Link.OTHER), key=lambda each: each.link
+    )
     kept: list[Diagnosis] = []
     for loss in losses:
         device = {_device(part) for part in loss.parts}
-        first = next((number for number, other in enumerate(kept) if device and device <= {_device(part) for part in other.parts}), None)
+        first = next(
+            (number for number, other in enumerate(kept) if device and device <= {_device(part) for part in other.parts}), None
+        )
         if first is None:
             kept.append(loss)
         else:

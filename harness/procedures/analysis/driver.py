@@ -19,10 +19,17 @@ def judge_driver_lines(picture: Picture) -> Iterator[Diagnosis]:
     """Lines of the driver in the kernel log, and of the kernel about the driver."""
     for bad in picture.snapshot.log.invalid_bars:
         yield Diagnosis(
-            Severity.FAIL, "driver-bar", picture.label(bad.bdf), f"the driver refused the GPU: BAR {bad.bar} has no place", bad.line,
-            picture.source_of(bad.line), "address space: 64-bit memory-mapped I/O for BAR 1 or 2, 32-bit for BAR 0",
-            "raise the firmware's (or the virtual machine's) memory-mapped I/O window", (bad.bdf,), Link.DRIVER,
-        )  # fmt: skip
+            Severity.FAIL,
+            "driver-bar",
+            picture.label(bad.bdf),
+            f"the driver refused the GPU: BAR {bad.bar} has no place",
+            bad.line,
+            picture.source_of(bad.line),
+            "address space: 64-bit memory-mapped I/O for BAR 1 or 2, 32-bit for BAR 0",
+            "raise the firmware's (or the virtual machine's) memory-mapped I/O window",
+            (bad.bdf,),
+            Link.DRIVER,
+        )
     for event in picture.events:
         if event.kind in _LINES:
             yield _from_line(picture, event)
@@ -31,19 +38,32 @@ def judge_driver_lines(picture: Picture) -> Iterator[Diagnosis]:
 def judge_xids(picture: Picture) -> Iterator[Diagnosis]:
     """Xids by GPU and number, with how often, what it means and what to do."""
     counted: Counter[tuple[str, int]] = Counter((xid.address, xid.number) for xid in picture.snapshot.log.xids)
-    first = {}
+    first: dict[tuple[str, int], str] = {}
     for xid in picture.snapshot.log.xids:
         first.setdefault((xid.address, xid.number), xid.line)
     for (address, number), count in counted.items():
         meaning = meaning_of(number)
         bdf = f"{address}.0"
-        severity = Severity.FAIL if meaning.is_hardware else Severity.WARN if meaning.blame == "software" or number in (63, 92, 154) else Severity.NOTE
+        severity = (
+            Severity.FAIL
+            if meaning.is_hardware
+            else Severity.WARN
+            if meaning.blame == "software" or number in (63, 92, 154)
+            else Severity.NOTE
+        )
         line = first[address, number]
         yield Diagnosis(
-            severity, f"xid-{number}", picture.label(bdf), f"Xid {number}: {meaning.means}{f', {count} times' if count > 1 else ''}", line,
-            picture.source_of(line), {"part": "the GPU", "link": "the way to the GPU", "software": "a program or the driver"}.get(meaning.blame, ""),
-            meaning.do, (bdf,), Link.RUNTIME if severity is Severity.FAIL else Link.OTHER,
-        )  # fmt: skip
+            severity,
+            f"xid-{number}",
+            picture.label(bdf),
+            f"Xid {number}: {meaning.means}{f', {count} times' if count > 1 else ''}",
+            line,
+            picture.source_of(line),
+            {"part": "the GPU", "link": "the way to the GPU", "software": "a program or the driver"}.get(meaning.blame, ""),
+            meaning.do,
+            (bdf,),
+            Link.RUNTIME if severity is Severity.FAIL else Link.OTHER,
+        )
 
 
 def judge_gpus(picture: Picture) -> Iterator[Diagnosis]:
@@ -52,13 +72,22 @@ def judge_gpus(picture: Picture) -> Iterator[Diagnosis]:
         yield from _gpu(picture, gpu)
     yield from _apertures(picture)
     for matrix in picture.matrices:
-        bad = [f"{row} to {column}: {cell}" for (row, column), cell in matrix.cells.items() if cell in ("CNS", "GNS", "TNS", "NS", "DR", "U")]
+        bad = [
+            f"{row} to {column}: {cell}"
+            for (row, column), cell in matrix.cells.items()
+            if cell in ("CNS", "GNS", "TNS", "NS", "DR", "U")
+        ]
         if bad and matrix.what == "peer access":
             yield Diagnosis(
-                Severity.WARN, "peer-access", f"{len(bad)} pairs", "the driver offers no peer access between some GPUs", "; ".join(bad[:6]), "",
+                Severity.WARN,
+                "peer-access",
+                f"{len(bad)} pairs",
+                "the driver offers no peer access between some GPUs",
+                "; ".join(bad[:6]),
+                "",
                 "the chipset, the tree or the driver's settings (CNS chipset, GNS GPU, TNS topology, NS not supported, DR disabled by a registry key)",
                 "check where these GPUs sit in the tree; OK here does not exclude a fault of ACS",
-            )  # fmt: skip
+            )
 
 
 def judge_views(picture: Picture) -> Iterator[Diagnosis]:
@@ -70,25 +99,44 @@ def judge_views(picture: Picture) -> Iterator[Diagnosis]:
     seen = {gpu.address for gpu in picture.gpus if gpu.address}
     if picture.claimed is not None and len(seen) < picture.claimed:
         yield Diagnosis(
-            Severity.WARN, "view", "nvidia-smi", f"it says that {picture.claimed} GPUs are attached and tells of {len(seen)}", "", "",
-            "the output was cut, or asked for one GPU only", "mail the whole output of nvidia-smi -q -x",
-        )  # fmt: skip
+            Severity.WARN,
+            "view",
+            "nvidia-smi",
+            f"it says that {picture.claimed} GPUs are attached and tells of {len(seen)}",
+            "",
+            "",
+            "the output was cut, or asked for one GPU only",
+            "mail the whole output of nvidia-smi -q -x",
+        )
     if not bus or not picture.lists_bus or (seen and picture.claimed is not None and len(seen) < picture.claimed):
         return
     there = {function.bdf for function in bus}
     if seen and not seen & there:
         yield Diagnosis(
-            Severity.WARN, "view", "the files", "no GPU of nvidia-smi is on the bus that the other files show", "", "",
-            "they are from different machines, or from boots with other bus numbers", "mail files of one machine and one boot",
-        )  # fmt: skip
+            Severity.WARN,
+            "view",
+            "the files",
+            "no GPU of nvidia-smi is on the bus that the other files show",
+            "",
+            "",
+            "they are from different machines, or from boots with other bus numbers",
+            "mail files of one machine and one boot",
+        )
         return
     for function in bus:
         if function.bdf not in seen:
             yield Diagnosis(
-                Severity.FAIL, "view", picture.label(function.bdf), "it is on the bus and not in nvidia-smi", "", "",
+                Severity.FAIL,
+                "view",
+                picture.label(function.bdf),
+                "it is on the bus and not in nvidia-smi",
+                "",
+                "",
                 "the driver refused it, could not initialise it, or lost it; the kernel log says which",
-                "read the lines of NVRM in dmesg", (function.bdf,), Link.VIEW,
-            )  # fmt: skip
+                "read the lines of NVRM in dmesg",
+                (function.bdf,),
+                Link.VIEW,
+            )
 
 
 def _drivers(picture: Picture) -> Iterator[Diagnosis]:
@@ -97,15 +145,29 @@ def _drivers(picture: Picture) -> Iterator[Diagnosis]:
     for function in bus:
         if function.driver in _OTHER_OWNERS:
             yield Diagnosis(
-                Severity.WARN, "owner", picture.label(function.bdf), f"{function.driver} holds it, so the NVIDIA driver cannot", "", "",
-                "meant so for a virtual machine; else a module that was loaded first", "blacklist that module, or unbind the device",
+                Severity.WARN,
+                "owner",
+                picture.label(function.bdf),
+                f"{function.driver} holds it, so the NVIDIA driver cannot",
+                "",
+                "",
+                "meant so for a virtual machine; else a module that was loaded first",
+                "blacklist that module, or unbind the device",
                 (function.bdf,),
-            )  # fmt: skip
+            )
         elif not function.driver and "nvidia" in bound:
             yield Diagnosis(
-                Severity.FAIL, "bound", picture.label(function.bdf), "no driver is bound to it, and the NVIDIA driver is to its neighbours", "",
-                "", "the driver refused it; the kernel log says why", "read the lines of NVRM in dmesg", (function.bdf,), Link.DRIVER,
-            )  # fmt: skip
+                Severity.FAIL,
+                "bound",
+                picture.label(function.bdf),
+                "no driver is bound to it, and the NVIDIA driver is to its neighbours",
+                "",
+                "",
+                "the driver refused it; the kernel log says why",
+                "read the lines of NVRM in dmesg",
+                (function.bdf,),
+                Link.DRIVER,
+            )
 
 
 def _gpu(picture: Picture, gpu: DriverGpu) -> Iterator[Diagnosis]:
@@ -115,64 +177,138 @@ def _gpu(picture: Picture, gpu: DriverGpu) -> Iterator[Diagnosis]:
     parts = (gpu.address,) if gpu.address else ()
     if gpu.lost:
         yield Diagnosis(
-            Severity.FAIL, "lost", where, "the driver has lost this GPU", gpu.lost, gpu.source,
-            "it fell off the bus after the driver had started it: power, heat, or its link", "read the kernel log for Xid 79, "
-            "then cold-start machine and chassis; swap the card's slot if it comes back", parts, Link.RUNTIME,
-        )  # fmt: skip
+            Severity.FAIL,
+            "lost",
+            where,
+            "the driver has lost this GPU",
+            gpu.lost,
+            gpu.source,
+            "it fell off the bus after the driver had started it: power, heat, or its link",
+            "read the kernel log for Xid 79, then cold-start machine and chassis; swap the card's slot if it comes back",
+            parts,
+            Link.RUNTIME,
+        )
     if gpu.retirement_pending:
         yield Diagnosis(
-            Severity.FAIL, "retirement", where, "a page of memory waits to be retired",
-            f"Retired pages: {gpu.retired_single} single bit, {gpu.retired_double} double bit, pending: Yes", gpu.source,
-            "ECC found bad memory; programs can still hit it", "drain the GPU and reset it; replace it if pages keep coming", parts,
-        )  # fmt: skip
+            Severity.FAIL,
+            "retirement",
+            where,
+            "a page of memory waits to be retired",
+            f"Retired pages: {gpu.retired_single} single bit, {gpu.retired_double} double bit, pending: Yes",
+            gpu.source,
+            "ECC found bad memory; programs can still hit it",
+            "drain the GPU and reset it; replace it if pages keep coming",
+            parts,
+        )
     elif (gpu.retired_single or 0) + (gpu.retired_double or 0) > 0:
         many = (gpu.retired_single or 0) + (gpu.retired_double or 0) >= 60
         yield Diagnosis(
-            Severity.WARN, "retirement", where, f"{gpu.retired_single} pages were retired for single-bit and {gpu.retired_double} for double-bit errors",
-            "", gpu.source, "worn memory" + ("; few pages are left to retire (64 at most)" if many else ""),
-            "plan to replace this card" if many else "watch the counts", parts,
-        )  # fmt: skip
+            Severity.WARN,
+            "retirement",
+            where,
+            f"{gpu.retired_single} pages were retired for single-bit and {gpu.retired_double} for double-bit errors",
+            "",
+            gpu.source,
+            "worn memory" + ("; few pages are left to retire (64 at most)" if many else ""),
+            "plan to replace this card" if many else "watch the counts",
+            parts,
+        )
     if gpu.remap_failed:
         yield Diagnosis(
-            Severity.FAIL, "remap", where, "a row of memory could not be remapped", "Remapping Failure Occurred: Yes", gpu.source,
-            "no spare rows are left", "replace the card", parts,
-        )  # fmt: skip
+            Severity.FAIL,
+            "remap",
+            where,
+            "a row of memory could not be remapped",
+            "Remapping Failure Occurred: Yes",
+            gpu.source,
+            "no spare rows are left",
+            "replace the card",
+            parts,
+        )
     if gpu.remap_pending:
         yield Diagnosis(
-            Severity.FAIL, "remap", where, "a row of memory waits to be remapped", "Remapped Rows Pending: Yes", gpu.source,
-            "ECC found bad memory", "drain the GPU and reset it", parts,
-        )  # fmt: skip
+            Severity.FAIL,
+            "remap",
+            where,
+            "a row of memory waits to be remapped",
+            "Remapped Rows Pending: Yes",
+            gpu.source,
+            "ECC found bad memory",
+            "drain the GPU and reset it",
+            parts,
+        )
     if gpu.uncorrected:
         yield Diagnosis(
-            Severity.FAIL, "ecc", where, f"{gpu.uncorrected} uncorrectable memory errors since the driver was loaded", "", gpu.source,
-            "bad memory", "reset the GPU, test its memory, replace it if they come back", parts,
-        )  # fmt: skip
+            Severity.FAIL,
+            "ecc",
+            where,
+            f"{gpu.uncorrected} uncorrectable memory errors since the driver was loaded",
+            "",
+            gpu.source,
+            "bad memory",
+            "reset the GPU, test its memory, replace it if they come back",
+            parts,
+        )
     elif gpu.uncorrected_ever:
         yield Diagnosis(
-            Severity.WARN, "ecc", where, f"{gpu.uncorrected_ever} uncorrectable memory errors in its life, none since the driver was loaded", "",
-            gpu.source, "bad memory that was retired or remapped", "watch the count", parts,
-        )  # fmt: skip
+            Severity.WARN,
+            "ecc",
+            where,
+            f"{gpu.uncorrected_ever} uncorrectable memory errors in its life, none since the driver was loaded",
+            "",
+            gpu.source,
+            "bad memory that was retired or remapped",
+            "watch the count",
+            parts,
+        )
     if gpu.fabric:
         yield Diagnosis(
-            Severity.FAIL, "fabric", where, f"its NVLink fabric is not healthy: {gpu.fabric}", "", gpu.source,
-            "an NVLink or NVSwitch route, or the fabric manager", "read the fabric manager's log; reset GPUs and switches together", parts,
-        )  # fmt: skip
+            Severity.FAIL,
+            "fabric",
+            where,
+            f"its NVLink fabric is not healthy: {gpu.fabric}",
+            "",
+            gpu.source,
+            "an NVLink or NVSwitch route, or the fabric manager",
+            "read the fabric manager's log; reset GPUs and switches together",
+            parts,
+        )
     if gpu.recovery:
         yield Diagnosis(
-            Severity.FAIL, "recovery", where, f"the driver wants a recovery action: {gpu.recovery}", "", gpu.source, "an earlier error",
-            "do it, and look for the Xid before it", parts,
-        )  # fmt: skip
+            Severity.FAIL,
+            "recovery",
+            where,
+            f"the driver wants a recovery action: {gpu.recovery}",
+            "",
+            gpu.source,
+            "an earlier error",
+            "do it, and look for the Xid before it",
+            parts,
+        )
     if gpu.throttles:
         yield Diagnosis(
-            Severity.WARN, "throttle", where, f"clocks are held down: {', '.join(gpu.throttles)}", "", gpu.source, "cooling or power",
-            "check fans, air and the power cables", parts,
-        )  # fmt: skip
+            Severity.WARN,
+            "throttle",
+            where,
+            f"clocks are held down: {', '.join(gpu.throttles)}",
+            "",
+            gpu.source,
+            "cooling or power",
+            "check fans, air and the power cables",
+            parts,
+        )
     if gpu.width and gpu.width_most and gpu.width < gpu.width_most:
         yield Diagnosis(
-            Severity.WARN, "width", where, f"its link has x{gpu.width} of the card's x{gpu.width_most} lanes", "", gpu.source,
+            Severity.WARN,
+            "width",
+            where,
+            f"its link has x{gpu.width} of the card's x{gpu.width_most} lanes",
+            "",
+            gpu.source,
             "a slot or a virtual machine with fewer lanes, or a degraded link: the port above is not in nvidia-smi",
-            "compare both ends in lspci -vvv", parts,
-        )  # fmt: skip
+            "compare both ends in lspci -vvv",
+            parts,
+        )
 
 
 def _apertures(picture: Picture) -> Iterator[Diagnosis]:
@@ -184,10 +320,17 @@ def _apertures(picture: Picture) -> Iterator[Diagnosis]:
             if gpu.aperture is not None and gpu.aperture < most:
                 (has, wants), unit = amount(gpu.aperture, most, unit="B")
                 yield Diagnosis(
-                    Severity.FAIL, "aperture", picture.label(gpu.address), f"its aperture (BAR1) is {has} {unit}, that of its like {wants} {unit}",
-                    "", gpu.source, "too little 64-bit address space, or another display mode",
-                    "compare the windows above; read the mode with the vendor's tool", (gpu.address,), Link.BARS,
-                )  # fmt: skip
+                    Severity.FAIL,
+                    "aperture",
+                    picture.label(gpu.address),
+                    f"its aperture (BAR1) is {has} {unit}, that of its like {wants} {unit}",
+                    "",
+                    gpu.source,
+                    "too little 64-bit address space, or another display mode",
+                    "compare the windows above; read the mode with the vendor's tool",
+                    (gpu.address,),
+                    Link.BARS,
+                )
 
 
 _LINES: dict[Kind, tuple[Severity, str, Link, str, str, str]] = {
@@ -238,7 +381,12 @@ def _from_line(picture: Picture, event: Event) -> Diagnosis:
     severity, check, link, what, cause, do = _LINES[event.kind]
     is_nvidia = event.words.get("driver", "nvidia").startswith("nvidia")
     function = picture.snapshot.by_bdf.get(event.bdf)
-    if event.kind is Kind.PROBE_FAILED and not is_nvidia and (function is None or not function.is_gpu) and event.words.get("driver") != "amdgpu":
+    if (
+        event.kind is Kind.PROBE_FAILED
+        and not is_nvidia
+        and (function is None or not function.is_gpu)
+        and event.words.get("driver") != "amdgpu"
+    ):
         severity, link = Severity.WARN, Link.OTHER
     where = picture.label(event.bdf) if event.bdf else "the driver"
     parts = (event.bdf,) if event.bdf else ()

@@ -30,11 +30,17 @@ def judge_gone(picture: Picture) -> Iterator[Diagnosis]:
     for function in picture.snapshot.functions:
         if function.is_gone:
             yield Diagnosis(
-                Severity.FAIL, "gone", picture.label(function.bdf), "its configuration space reads all ones: it no longer answers", "", "",
+                Severity.FAIL,
+                "gone",
+                picture.label(function.bdf),
+                "its configuration space reads all ones: it no longer answers",
+                "",
+                "",
                 "it was there when the buses were numbered and went away since: power, heat, or a link that dropped",
                 "read the kernel log around that time and the error registers of the port above, then cold-start the chassis",
-                (function.bdf,), Link.RUNTIME,
-            )  # fmt: skip
+                (function.bdf,),
+                Link.RUNTIME,
+            )
 
 
 def judge_links(picture: Picture) -> Iterator[Diagnosis]:
@@ -53,14 +59,22 @@ def judge_links(picture: Picture) -> Iterator[Diagnosis]:
                 idle.append(function.bdf)
             elif slow:
                 yield Diagnosis(
-                    Severity.FAIL, "uplink-speed", f"{link} ({picture.label(link.lower.bdf)})",
-                    f"the link runs at generation {slow[0]} and both ends can do {slow[1]}", _told(link), "",
+                    Severity.FAIL,
+                    "uplink-speed",
+                    f"{link} ({picture.label(link.lower.bdf)})",
+                    f"the link runs at generation {slow[0]} and both ends can do {slow[1]}",
+                    _told(link),
+                    "",
                     "a cable or connector that does not carry the speed, or a retrain that failed; links above a GPU do not idle down",
-                    "swap or reseat the cable; set the target speed and retrain the link", (link.lower.bdf,),
-                )  # fmt: skip
+                    "swap or reseat the cable; set the target speed and retrain the link",
+                    (link.lower.bdf,),
+                )
     if idle:
         yield Diagnosis(
-            Severity.NOTE, "idle-speed", f"{len(idle)} GPUs", "their own links run below their speed, as they do at rest: judge them under load"
+            Severity.NOTE,
+            "idle-speed",
+            f"{len(idle)} GPUs",
+            "their own links run below their speed, as they do at rest: judge them under load",
         )
 
 
@@ -73,13 +87,20 @@ def judge_peers(picture: Picture) -> Iterator[Diagnosis]:
             for bridge in access_control(picture.snapshot, slot, slots).redirecting:
                 told.setdefault(bridge.bdf, bridge)
     if told:
-        control = [f"{bdf} ACSCtl {acs.control:#06x}" for bdf, bridge in told.items() if bridge.config and (acs := bridge.config.acs)]
+        control = [
+            f"{bdf} ACSCtl {acs.control:#06x}" for bdf, bridge in told.items() if bridge.config and (acs := bridge.config.acs)
+        ]
         yield Diagnosis(
-            Severity.FAIL, "acs", f"{len(told)} bridges between GPUs", "access control (ACS) redirects peer traffic to the processor",
-            "; ".join(control[:8]), "",
+            Severity.FAIL,
+            "acs",
+            f"{len(told)} bridges between GPUs",
+            "access control (ACS) redirects peer traffic to the processor",
+            "; ".join(control[:8]),
+            "",
             "an IOMMU or the firmware switched ReqRedir and CmpltRedir on; peer copies are then slow or hang",
-            "switch ACS or VT-d off in the firmware's setup, or clear it at each boot: setpci -s BRIDGE ECAP_ACS+6.w=0", tuple(told),
-        )  # fmt: skip
+            "switch ACS or VT-d off in the firmware's setup, or clear it at each boot: setpci -s BRIDGE ECAP_ACS+6.w=0",
+            tuple(told),
+        )
     for slot in slots:
         yield from _payload(picture, slot)
 
@@ -93,36 +114,69 @@ def judge_registers(picture: Picture) -> Iterator[Diagnosis]:
                 seen.add(function.bdf)
                 named = ", ".join(name for bit, name in _UNCORRECTABLE.items() if bits >> bit & 1)
                 yield Diagnosis(
-                    Severity.FAIL, "aer", picture.label(function.bdf), f"a fatal error is stored: {named or 'no known bit'}",
-                    f"UESta {bits:#010x}", "", "the link or the part below this port failed; firmware may have kept it from the kernel's log",
-                    "read the port's neighbours too; clear the register, load the link and read again", (function.bdf,),
-                )  # fmt: skip
+                    Severity.FAIL,
+                    "aer",
+                    picture.label(function.bdf),
+                    f"a fatal error is stored: {named or 'no known bit'}",
+                    f"UESta {bits:#010x}",
+                    "",
+                    "the link or the part below this port failed; firmware may have kept it from the kernel's log",
+                    "read the port's neighbours too; clear the register, load the link and read again",
+                    (function.bdf,),
+                )
     for function in picture.snapshot.functions:
         config = function.config
         if config is None:
             continue
         if config.dpc is not None and config.dpc.triggered:
             yield Diagnosis(
-                Severity.FAIL, "dpc", picture.label(function.bdf), f"the port has cut its link: {config.dpc.reason}",
-                f"DpcSta {config.dpc.status:#06x}, source {config.dpc.source:04x}", "",
-                "an error below this port was contained, and nobody released the port", "read the log around it, then reset the port",
-                (function.bdf,), Link.LINK,
-            )  # fmt: skip
-        slot = None if config.express is None else config.express.slot
+                Severity.FAIL,
+                "dpc",
+                picture.label(function.bdf),
+                f"the port has cut its link: {config.dpc.reason}",
+                f"DpcSta {config.dpc.status:#06x}, source {config.dpc.source:04x}",
+                "",
+                "an error below this port was contained, and nobody released the port",
+                "read the log around it, then reset the port",
+                (function.bdf,),
+                Link.LINK,
+            )
+        place = None if config.express is None else config.express.slot
         link = None if config.express is None else config.express.link
-        if slot is not None and slot.power_fault:
+        if place is not None and place.power_fault:
             yield Diagnosis(
-                Severity.FAIL, "power", picture.label(function.bdf), "the slot reports a power fault", "SltSta PowerFlt+", "",
-                "the slot's supply was cut", "check the card's power and the slot's fuse", (function.bdf,), Link.LINK,
-            )  # fmt: skip
-        if slot is not None and link is not None and slot.presence and link.active is False and not picture.snapshot.children(function):
+                Severity.FAIL,
+                "power",
+                picture.label(function.bdf),
+                "the slot reports a power fault",
+                "SltSta PowerFlt+",
+                "",
+                "the slot's supply was cut",
+                "check the card's power and the slot's fuse",
+                (function.bdf,),
+                Link.LINK,
+            )
+        if (
+            place is not None
+            and link is not None
+            and place.presence
+            and link.active is False
+            and not picture.snapshot.children(function)
+        ):
             yield Diagnosis(
-                Severity.FAIL if not link.disabled else Severity.WARN, "link", picture.label(function.bdf),
-                "a card is plugged in and the link does not come up" if not link.disabled else "a card is plugged in and the link is switched off",
-                f"SltSta PresDet+, LnkSta width x{link.width} DLActive-", "",
-                "the card's seat, its power, the cable or a retimer", "reseat it; swap it with a good neighbour and see what moves",
-                (function.bdf,), Link.LINK,
-            )  # fmt: skip
+                Severity.FAIL if not link.disabled else Severity.WARN,
+                "link",
+                picture.label(function.bdf),
+                "a card is plugged in and the link does not come up"
+                if not link.disabled
+                else "a card is plugged in and the link is switched off",
+                f"SltSta PresDet+, LnkSta width x{link.width} DLActive-",
+                "",
+                "the card's seat, its power, the cable or a retimer",
+                "reseat it; swap it with a good neighbour and see what moves",
+                (function.bdf,),
+                Link.LINK,
+            )
 
 
 def _narrow(picture: Picture, link: LinkEnds) -> Iterator[Diagnosis]:
@@ -130,10 +184,16 @@ def _narrow(picture: Picture, link: LinkEnds) -> Iterator[Diagnosis]:
     most = [ends for end in (link.upper, link.lower) if (ends := _width_most(end))]
     if len(now) == 2 and len(most) == 2 and 0 < min(now) < min(most):
         yield Diagnosis(
-            Severity.FAIL, "width", f"{link} ({picture.label(link.lower.bdf)})", f"the link has x{min(now)} lanes and both ends can do x{min(most)}",
-            _told(link), "", "a dirty or badly seated connector, a broken lane, or a slot that is bifurcated",
-            "reseat the card or cable; swap it with a good neighbour and see whether the fault moves", (link.lower.bdf,),
-        )  # fmt: skip
+            Severity.FAIL,
+            "width",
+            f"{link} ({picture.label(link.lower.bdf)})",
+            f"the link has x{min(now)} lanes and both ends can do x{min(most)}",
+            _told(link),
+            "",
+            "a dirty or badly seated connector, a broken lane, or a slot that is bifurcated",
+            "reseat the card or cable; swap it with a good neighbour and see whether the fault moves",
+            (link.lower.bdf,),
+        )
 
 
 def _slow(link: LinkEnds) -> tuple[int, int] | None:
@@ -180,12 +240,20 @@ def _payload(picture: Picture, slot: Slot) -> Iterator[Diagnosis]:
     least = min(size for _, size in sizes)
     able = min((_payload_most(picture.snapshot, function) for function, _ in sizes), default=0)
     yield Diagnosis(
-        Severity.FAIL, "payload", picture.label(slot.name), f"payload sizes differ along the path: {walk} B", "", "",
+        Severity.FAIL,
+        "payload",
+        picture.label(slot.name),
+        f"payload sizes differ along the path: {walk} B",
+        "",
+        "",
         "a part that was attached later, or firmware, set another Max Payload Size: larger packets are then refused by the smaller end",
-        f"boot with pci=pcie_bus_safe, or attach before the boot; every hop can do {min(able, 4096) or least} B", (slot.name,),
-    )  # fmt: skip
+        f"boot with pci=pcie_bus_safe, or attach before the boot; every hop can do {min(able, 4096) or least} B",
+        (slot.name,),
+    )
 
 
 def _payload_most(snapshot: Snapshot, function: Function) -> int:
     express = None if function.config is None else function.config.express
-    return 4096 if express is None or not express.payload_most or snapshot.by_bdf.get(function.bdf) is None else express.payload_most
+    return (
+        4096 if express is None or not express.payload_most or snapshot.by_bdf.get(function.bdf) is None else express.payload_most
+    )

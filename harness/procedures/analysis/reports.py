@@ -1,6 +1,6 @@
 """What the kernel reported while it ran: bus errors, containment, hot-plug, power. A run-time loss is told as a story in its order.
 
-    replay timeouts ─ link down ─ card not present ─ Xid 79      one diagnosis, the earliest line first
+replay timeouts ─ link down ─ card not present ─ Xid 79      one diagnosis, the earliest line first
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity
 
 _REPLAYS_PER_MINUTE = 8.0
 """The budget of a Gen3 x16 link (NVIDIA/DCGM modules/health/DcgmHealthWatch.cpp: a bit error rate of 1e-12)."""
-_BITS = {4: "DLP", 5: "SDES (surprise down)", 12: "poisoned TLP", 13: "FCP", 14: "completion timeout", 18: "malformed TLP", 20: "UnsupReq"}
+_BITS = {
+    4: "DLP",
+    5: "SDES (surprise down)",
+    12: "poisoned TLP",
+    13: "FCP",
+    14: "completion timeout",
+    18: "malformed TLP",
+    20: "UnsupReq",
+}
 _TOLD_ON_ITS_OWN = (
     Kind.CONTAINED, Kind.LINK_LOST, Kind.LINK_FAILED, Kind.POWER_FAULT, Kind.POWER_STUCK, Kind.NOT_READY, Kind.NOT_RECOVERED,
 )  # fmt: skip
@@ -50,9 +58,17 @@ def judge_reports(picture: Picture) -> Iterator[Diagnosis]:
         severity = Severity.WARN if is_back else Severity.FAIL
         link = Link.OTHER if is_back else Link.RUNTIME
         yield Diagnosis(
-            severity, _check(event.kind), picture.label(event.bdf), f"{what}{', and has it again' if is_back else ''}", event.line,
-            picture.source_of(event.line), cause, do, (event.bdf,), link,
-        )  # fmt: skip
+            severity,
+            _check(event.kind),
+            picture.label(event.bdf),
+            f"{what}{', and has it again' if is_back else ''}",
+            event.line,
+            picture.source_of(event.line),
+            cause,
+            do,
+            (event.bdf,),
+            link,
+        )
     yield from _bus_errors(picture, told)
     yield from _firmware_errors(picture, told)
 
@@ -67,12 +83,25 @@ def judge_bottlenecks(picture: Picture) -> Iterator[Diagnosis]:
         what = f"{event.words['have']} of {event.words['want']} Gb/s, limited at {event.words['at']}"
         if is_narrow:
             yield Diagnosis(
-                Severity.WARN, "bottleneck", picture.label(event.bdf), what, event.line, picture.source_of(event.line),
-                "a link on the way has fewer lanes than the part: by design, or degraded", "compare both ends of that link in lspci -vvv",
+                Severity.WARN,
+                "bottleneck",
+                picture.label(event.bdf),
+                what,
+                event.line,
+                picture.source_of(event.line),
+                "a link on the way has fewer lanes than the part: by design, or degraded",
+                "compare both ends of that link in lspci -vvv",
                 (event.bdf,),
-            )  # fmt: skip
+            )
         else:
-            yield Diagnosis(Severity.NOTE, "bottleneck", picture.label(event.bdf), f"{what}: full width at rest", event.line, picture.source_of(event.line))
+            yield Diagnosis(
+                Severity.NOTE,
+                "bottleneck",
+                picture.label(event.bdf),
+                f"{what}: full width at rest",
+                event.line,
+                picture.source_of(event.line),
+            )
 
 
 def judge_error_owner(picture: Picture) -> Iterator[Diagnosis]:
@@ -80,9 +109,15 @@ def judge_error_owner(picture: Picture) -> Iterator[Diagnosis]:
     line = next((event.line for event in picture.events if event.kind is Kind.FIRMWARE_OWNS_ERRORS), "")
     if line:
         yield Diagnosis(
-            Severity.NOTE, "error-owner", "kernel log", "firmware handles PCIe errors first, so the kernel's error counters stay at zero", line,
-            picture.source_of(line), "", "read the error registers (lspci -vvv) and the management controller's log",
-        )  # fmt: skip
+            Severity.NOTE,
+            "error-owner",
+            "kernel log",
+            "firmware handles PCIe errors first, so the kernel's error counters stay at zero",
+            line,
+            picture.source_of(line),
+            "",
+            "read the error registers (lspci -vvv) and the management controller's log",
+        )
 
 
 def _stories(picture: Picture) -> Iterator[tuple[Diagnosis, Sequence[Event]]]:
@@ -107,12 +142,22 @@ def _stories(picture: Picture) -> Iterator[tuple[Diagnosis, Sequence[Event]]]:
         first = before[0]
         shown = list(dict.fromkeys(event.line for event in before))
         kept = shown if len(shown) <= 6 else [*shown[:3], f"... {len(shown) - 5} more ...", *shown[-2:]]
-        yield Diagnosis(
-            Severity.FAIL, "lost", picture.label(bdf), f"the GPU fell off the bus; it began with {first.kind}", kept[0],
-            picture.source_of(first.line), "the link below this port failed first, and the driver noticed last",
-            "check cable, seat and power of that link; cold-start machine and chassis", (bdf, *dict.fromkeys(event.bdf for event in before)),
-            Link.RUNTIME, (*kept[1:], line),
-        ), before  # fmt: skip
+        yield (
+            Diagnosis(
+                Severity.FAIL,
+                "lost",
+                picture.label(bdf),
+                f"the GPU fell off the bus; it began with {first.kind}",
+                kept[0],
+                picture.source_of(first.line),
+                "the link below this port failed first, and the driver noticed last",
+                "check cable, seat and power of that link; cold-start machine and chassis",
+                (bdf, *dict.fromkeys(event.bdf for event in before)),
+                Link.RUNTIME,
+                (*kept[1:], line),
+            ),
+            before,
+        )
 
 
 def _bare(picture: Picture) -> Iterator[str]:
@@ -154,19 +199,31 @@ def _bus_errors(picture: Picture, told: set[Event]) -> Iterator[Diagnosis]:
             rate = _rate(events)
             over = rate is not None and rate > _REPLAYS_PER_MINUTE
             yield Diagnosis(
-                Severity.WARN if over else Severity.NOTE, "aer", picture.label(bdf),
+                Severity.WARN if over else Severity.NOTE,
+                "aer",
+                picture.label(bdf),
                 f"errors on the link that were corrected ({names or 'bits not told'}){many}"
                 + (f", {rate:.3g} a minute; {_REPLAYS_PER_MINUTE:g} are allowed on a Gen3 x16 link" if rate is not None else ""),
-                line, source, "a marginal link: cable, seat, retimer" if over else "", "reseat it; compare the rate with its neighbours'" if over else "",
+                line,
+                source,
+                "a marginal link: cable, seat, retimer" if over else "",
+                "reseat it; compare the rate with its neighbours'" if over else "",
                 (bdf,),
-            )  # fmt: skip
+            )
         else:
             fatal = severity == "fatal"
             yield Diagnosis(
-                Severity.FAIL if fatal else Severity.WARN, "aer", picture.label(bdf),
-                f"{'a fatal' if fatal else 'an uncorrectable, not fatal,'} PCIe error ({names or events[0].words['type'].strip()}){many}", line, source,
-                "the link or a part on it", "read UESta of this port and of the part below it", (bdf,), Link.RUNTIME if fatal else Link.OTHER,
-            )  # fmt: skip
+                Severity.FAIL if fatal else Severity.WARN,
+                "aer",
+                picture.label(bdf),
+                f"{'a fatal' if fatal else 'an uncorrectable, not fatal,'} PCIe error ({names or events[0].words['type'].strip()}){many}",
+                line,
+                source,
+                "the link or a part on it",
+                "read UESta of this port and of the part below it",
+                (bdf,),
+                Link.RUNTIME if fatal else Link.OTHER,
+            )
 
 
 def _firmware_errors(picture: Picture, told: set[Event]) -> Iterator[Diagnosis]:
@@ -181,12 +238,21 @@ def _firmware_errors(picture: Picture, told: set[Event]) -> Iterator[Diagnosis]:
         if not event.number("status"):
             continue
         yield Diagnosis(
-            Severity.FAIL if is_uncorrected and status else Severity.NOTE, "aer", picture.label(event.bdf) if event.bdf else "a device that the line does not name",
-            f"firmware reported {'an uncorrectable' if is_uncorrected else 'a'} PCIe error{f': {names}' if names else ''}", event.line,
-            picture.source_of(event.line), "the link dropped by itself: power management of the port (ASPM, port PM), power or cable" if status & 0x20 and is_uncorrected else "",
-            "boot with pcie_aspm=off pcie_port_pm=off and see whether it stays away" if status & 0x20 and is_uncorrected else "read the registers of that port",
-            (event.bdf,) if event.bdf else (), Link.RUNTIME if is_uncorrected and status else Link.OTHER,
-        )  # fmt: skip
+            Severity.FAIL if is_uncorrected and status else Severity.NOTE,
+            "aer",
+            picture.label(event.bdf) if event.bdf else "a device that the line does not name",
+            f"firmware reported {'an uncorrectable' if is_uncorrected else 'a'} PCIe error{f': {names}' if names else ''}",
+            event.line,
+            picture.source_of(event.line),
+            "the link dropped by itself: power management of the port (ASPM, port PM), power or cable"
+            if status & 0x20 and is_uncorrected
+            else "",
+            "boot with pcie_aspm=off pcie_port_pm=off and see whether it stays away"
+            if status & 0x20 and is_uncorrected
+            else "read the registers of that port",
+            (event.bdf,) if event.bdf else (),
+            Link.RUNTIME if is_uncorrected and status else Link.OTHER,
+        )
 
 
 def _severity(words: str) -> str:

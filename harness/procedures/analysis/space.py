@@ -20,7 +20,9 @@ from harness.units import amount
 
 _SMALL_WINDOW = 16 << 20
 """Hot-plug reserves are 2 MiB unless asked for otherwise (Linux Documentation/admin-guide/kernel-parameters.txt, hpmmiosize)."""
-_GRANULARITY = "raise the firmware's 64-bit window (MMIO above 4G; MMIO high granularity or size), or attach fewer GPUs to this root port"
+_GRANULARITY = (
+    "raise the firmware's 64-bit window (MMIO above 4G; MMIO high granularity or size), or attach fewer GPUs to this root port"
+)
 
 
 def judge_bars(picture: Picture) -> Iterator[Diagnosis]:
@@ -103,23 +105,42 @@ def judge_windows(picture: Picture) -> Iterator[Diagnosis]:
         source = picture.source_of(event.line)
         if event.kind is Kind.WINDOW_SHORT:
             yield Diagnosis(
-                Severity.FAIL, "aperture", picture.label(event.bdf), f"the window above cannot hold the {_size(event.number('need'))} that it needs",
-                event.line, source, "a reserve for hot-plug is shared out between sibling ports: each gets a part of hpmmioprefsize",
+                Severity.FAIL,
+                "aperture",
+                picture.label(event.bdf),
+                f"the window above cannot hold the {_size(event.number('need'))} that it needs",
+                event.line,
+                source,
+                "a reserve for hot-plug is shared out between sibling ports: each gets a part of hpmmioprefsize",
                 "raise hpmmioprefsize to that need times the number of sibling ports, or attach before the boot",
-                (event.bdf,), Link.BARS,
-            )  # fmt: skip
+                (event.bdf,),
+                Link.BARS,
+            )
         elif event.kind is Kind.BAR_INVALID:
             yield Diagnosis(
-                Severity.FAIL, "bars", picture.label(event.bdf), "a BAR is invalid before any driver ran", event.line, source,
+                Severity.FAIL,
+                "bars",
+                picture.label(event.bdf),
+                "a BAR is invalid before any driver ran",
+                event.line,
+                source,
                 "firmware left it so: too little memory-mapped I/O for this many GPUs, or a fault of this firmware",
-                "check MMIO above 4G in the firmware's setup, update the firmware, boot with fewer GPUs", (event.bdf,), Link.BARS,
-            )  # fmt: skip
+                "check MMIO above 4G in the firmware's setup, update the firmware, boot with fewer GPUs",
+                (event.bdf,),
+                Link.BARS,
+            )
         elif event.kind is Kind.PNP_CLASH:
             yield Diagnosis(
-                Severity.WARN, "vf-bars", picture.label(event.bdf), "a VF BAR has no place (it stands at address 0) and clashes with another device",
-                event.line, source, "SR-IOV asks for more address space than there is; GPUs work without it",
-                "switch SR-IOV off in the firmware's setup if nobody needs it", (event.bdf,),
-            )  # fmt: skip
+                Severity.WARN,
+                "vf-bars",
+                picture.label(event.bdf),
+                "a VF BAR has no place (it stands at address 0) and clashes with another device",
+                event.line,
+                source,
+                "SR-IOV asks for more address space than there is; GPUs work without it",
+                "switch SR-IOV off in the firmware's setup if nobody needs it",
+                (event.bdf,),
+            )
 
 
 def judge_firmware(picture: Picture) -> Iterator[Diagnosis]:
@@ -127,17 +148,26 @@ def judge_firmware(picture: Picture) -> Iterator[Diagnosis]:
     for found in picture.firmware:
         yield Diagnosis(
             Severity.WARN if "option ROM" in found.rule else Severity.FAIL,
-            "post", "firmware", f"firmware says that {found.rule}", found.line, "",
+            "post",
+            "firmware",
+            f"firmware says that {found.rule}",
+            found.line,
+            "",
             "the GPUs ask for more than this firmware hands out: memory-mapped I/O, I/O space for bridges, option ROMs or bus numbers",
             "detach GPUs with the host off until it boots, then compare the windows of its host bridges with the need",
-        )  # fmt: skip
+        )
     legacy = [function for function in picture.on_bus if function.kind == "0300"]
     if len(legacy) > 8:
         yield Diagnosis(
-            Severity.WARN, "vga", f"{len(legacy)} GPUs", f"{len(legacy)} GPUs are of the VGA class, with legacy ranges and option ROMs", "", "",
+            Severity.WARN,
+            "vga",
+            f"{len(legacy)} GPUs",
+            f"{len(legacy)} GPUs are of the VGA class, with legacy ranges and option ROMs",
+            "",
+            "",
             "legacy firmware tries to give each of them an option ROM below 1 MiB; machines have hung in POST above 13",
             "boot in UEFI mode with option ROMs of these slots off; cards of the 3D-controller class do not have this limit",
-        )  # fmt: skip
+        )
 
 
 def _without_place(picture: Picture, function: Function) -> Iterator[tuple[int, int, str]]:
@@ -167,7 +197,11 @@ def _by_registers(function: Function) -> Iterator[tuple[int, int, str]]:
     wide = is_wide(function, 0)
     for index in (0, 2 if wide else 1):
         registers = config.bar_registers
-        if index + 1 < len(registers) and not registers[index] & 0xFFFFFFF0 and not (is_wide(function, index) and registers[index + 1]):
+        if (
+            index + 1 < len(registers)
+            and not registers[index] & 0xFFFFFFF0
+            and not (is_wide(function, index) and registers[index + 1])
+        ):
             yield index, 0, f"the register of BAR {index} holds no address"
 
 
@@ -196,16 +230,26 @@ def _smaller_than_like(picture: Picture, function: Function) -> Iterator[Diagnos
         usual = _usual_size(picture, function, bar.index)
         if bar.index < 6 and bar.is_memory and bar.assigned and bar.size < usual:
             yield Diagnosis(
-                Severity.FAIL, "aperture", picture.label(function.bdf),
-                f"BAR {bar.index} has {_size(bar.size)}, that of its like {_size(usual)}", str(bar), "",
+                Severity.FAIL,
+                "aperture",
+                picture.label(function.bdf),
+                f"BAR {bar.index} has {_size(bar.size)}, that of its like {_size(usual)}",
+                str(bar),
+                "",
                 "the BAR was made smaller to fit, or this card is set up in another way (display mode, resizable BAR)",
-                "compare the window above it with its neighbours'; read the card's mode with the vendor's tool", (function.bdf,), Link.BARS,
-            )  # fmt: skip
+                "compare the window above it with its neighbours'; read the card's mode with the vendor's tool",
+                (function.bdf,),
+                Link.BARS,
+            )
 
 
 def _no_place(picture: Picture, function: Function, index: int, size: int, evidence: str, rest: tuple[str, ...]) -> Diagnosis:
     """A GPU's BAR without an address, with the line that explains it, or the words that none does."""
-    wide = is_wide(function, index) if function.bar(index) is not None or function.config is not None else index == aperture_index(function)
+    wide = (
+        is_wide(function, index)
+        if function.bar(index) is not None or function.config is not None
+        else index == aperture_index(function)
+    )
     wide = wide or index == aperture_index(function)
     short = _explaining(picture, function, index, wide=wide)
     driver = next((bad.line for bad in picture.snapshot.log.invalid_bars if bad.bdf == function.bdf), "")
@@ -234,7 +278,12 @@ def _explaining(picture: Picture, function: Function, index: int, *, wide: bool)
     own = next((short for short in shortages if short.bdf == function.bdf and short.name == f"BAR {index}"), None)
     above = {bridge.bdf for bridge in picture.snapshot.chain_up(function)[1:]}
     return own or next(
-        (short for short in shortages if short.bdf in above and short.resource.kind == "mem" and short.resource.prefetchable == wide), None
+        (
+            short
+            for short in shortages
+            if short.bdf in above and short.resource.kind == "mem" and short.resource.prefetchable == wide
+        ),
+        None,
     )
 
 
@@ -253,7 +302,9 @@ def _cause(picture: Picture, function: Function, size: int, *, wide: bool, short
         return above
     if largest:
         return f"the {'64' if wide else '32'}-bit window of {root}, {_size(largest)}, is used up by what is behind it", (
-            _GRANULARITY if wide else "spread the GPUs over more root ports: each takes 16 MiB or more below 4 GiB, and no option widens that"
+            _GRANULARITY
+            if wide
+            else "spread the GPUs over more root ports: each takes 16 MiB or more below 4 GiB, and no option widens that"
         )
     if not wide:
         return "32-bit memory-mapped I/O is exhausted: that window is small, and every GPU before Hopper needs 16 MiB of it", (
@@ -285,7 +336,8 @@ def _window_above(picture: Picture, function: Function, *, wide: bool) -> tuple[
 
 def _stride(function: Function) -> int:
     sizes = [bar.size for bar in function.bars if bar.index < 6 and bar.is_memory and bar.prefetchable]
-    return -(-sum(sizes) // max(sizes)) * max(sizes) if sizes and max(sizes) else 0
+    largest = max(sizes, default=0)
+    return -(-sum(sizes) // largest) * largest if largest else 0
 
 
 def _is_empty_port(picture: Picture, function: Function | None) -> bool:
@@ -343,10 +395,16 @@ def _window_shortage(picture: Picture, shortage: Shortage) -> Diagnosis:
 
 def _vf_shortage(picture: Picture, shortage: Shortage) -> Diagnosis:
     return Diagnosis(
-        Severity.WARN, "vf-bars", picture.label(shortage.bdf), f"{shortage.name} has no place: SR-IOV cannot be switched on there",
-        shortage.line, picture.source_of(shortage.line), "SR-IOV asks for address space for every virtual function",
-        "none if nobody needs SR-IOV: switch it off in the firmware's setup and the space is free", (shortage.bdf,),
-    )  # fmt: skip
+        Severity.WARN,
+        "vf-bars",
+        picture.label(shortage.bdf),
+        f"{shortage.name} has no place: SR-IOV cannot be switched on there",
+        shortage.line,
+        picture.source_of(shortage.line),
+        "SR-IOV asks for address space for every virtual function",
+        "none if nobody needs SR-IOV: switch it off in the firmware's setup and the space is free",
+        (shortage.bdf,),
+    )
 
 
 def _size(size: int) -> str:
