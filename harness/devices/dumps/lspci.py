@@ -277,7 +277,7 @@ class _Record:
         status = self.lines.get("DpcSta", "")
         if not status:
             return None
-        reason = _first_int(r"Reason:(\d\d)", status, base=2)
+        reason = _first_int(r"Reason:0(\d)", status) & 0x3
         source = re.search(r"Source: ([0-9a-f]{4})", self.lines.get("Source", status))
         trigger = _first_int(r"Trigger:(\d)", self.lines.get("DpcCtl", ""))
         return Dpc(trigger, (1 if _plus(status, "Trigger") else 0) | reason << 1, int(source[1], 16) if source else 0)
@@ -522,6 +522,6 @@ def _bits(text: str, names: dict[str, int]) -> int:
     return sum({1 << names[name] for name in found if name in names})
 
 
-def _first_int(pattern: str, text: str, base: int = 10) -> int:
+def _first_int(pattern: str, text: str) -> int:
     found = re.search(pattern, text)
-    return int(found[1], base) if found and found[1] else 0
+    return int(found[1]) if found and found[1] else 0
