@@ -133,7 +133,7 @@ def _read_tar(name: str, data: bytes, depth: int) -> Iterator[Harvest]:
     sysfs = SysfsFiles()
     others: list[tuple[str, bytes]] = []
     try:
-        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
             for number, member in enumerate(tar):
                 if number >= _MOST_MEMBERS:
                     raise UsageMistake(f"{name}: more than {_MOST_MEMBERS} members; pack only /sys/bus/pci and /sys/devices/pci*")
