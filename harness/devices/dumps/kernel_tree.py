@@ -45,7 +45,7 @@ def parse_kernel_tree(lines: Iterable[str], source: str) -> Harvest:
             _read(found, told["bdf"], told["rest"])
     windows = tuple(
         RootWindow(root.root, root.start, root.end, root.kind == "io")
-        for root in parse_kernel_log(kept).roots
+        for root in parse_kernel_log(line for line in kept if "root bus resource" in line).roots
         if root.kind != "bus"
     )
     functions = tuple(logged.freeze(bdf) for bdf, logged in found.items() if logged.ids)

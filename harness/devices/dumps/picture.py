@@ -52,6 +52,23 @@ class Picture:
         """The GPUs that sit on the bus; the display controller of a management board is none."""
         return tuple(function for function in self.snapshot.gpus if function.vendor not in _DISPLAY_OF_BOARDS)
 
+    @cached_property
+    def usual_bars(self) -> Mapping[tuple[str, str], Mapping[int, int]]:
+        """By the kind of a GPU (id, subsystem), the memory BARs that most of that kind have: index to largest size that has a place."""
+        counted: dict[tuple[str, str], list[dict[int, int]]] = {}
+        for function in self.on_bus:
+            if function.bars:
+                sizes = {bar.index: bar.size if bar.assigned else 0 for bar in function.bars if bar.index < 6 and bar.is_memory}
+                counted.setdefault((function.id, function.subsystem), []).append(sizes)
+        return {
+            kind: {
+                index: max(sizes.get(index, 0) for sizes in each)
+                for index in {index for sizes in each for index in sizes}
+                if sum(index in sizes for sizes in each) * 2 > len(each)
+            }
+            for kind, each in counted.items()
+        }
+
     @property
     def lists_bus(self) -> bool:
         """True where a file lists what is on the bus now, so that what it does not list is not there."""

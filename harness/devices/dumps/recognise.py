@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
-from harness.devices.dumps import firmware, lspci_tree
+from harness.devices.dumps import lspci_tree
 from harness.devices.dumps.firmware import parse_dmidecode, parse_firmware_log
 from harness.devices.dumps.harvest import Harvest
 from harness.devices.dumps.kernel_tree import parse_kernel_tree
@@ -45,7 +45,7 @@ _SMI_TABLE = re.compile(
     re.MULTILINE,
 )
 _TOPOLOGY = re.compile(r"^[ \t]*(?:\x1b\[[0-9;]*m)?[ \t]*GPU0[ \t]+(?:GPU1|CPU Affinity|NIC0|mlx)", re.MULTILINE)
-_DMIDECODE = re.compile(r"^Handle 0x[0-9A-Fa-f]{4}, DMI type \d+", re.MULTILINE)
+_SMI_WORDS = ("NVIDIA-SMI ", "Unable to determine the device handle", "No devices were found", "(UUID: GPU-")
 _STAMPED = re.compile(
     r"^(?:(?:<\d+>|[a-z]+ *:[a-z]+ *: )?\[ *\d+\.\d+\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\]"
     r"|(?:[a-z]+ *:[a-z]+ *: )?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d+,\d+,\d+,[^;\n]{1,8};"
@@ -218,18 +218,23 @@ def _read_section(source: str, text: str) -> Iterator[Harvest]:
         yield parse_kernel_tree(lines, source)
 
 
-def _has(shape: re.Pattern[str]) -> Callable[[str], bool]:
-    return lambda text: shape.search(text) is not None
+_LSPCI = re.compile(r"\n[0-9a-f:]{5,14}\.[0-7](?: Bus)?(?=[ \n])")
+_FIRMWARE_WORDS = ("uefi0134", "uefi0256", "memory mapped i/o than", "resource exhaustion", "option rom", "expansion rom not")
+
+
+def _is_firmware_log(text: str) -> bool:
+    lower = text.lower()
+    return any(words in lower for words in _FIRMWARE_WORDS)
 
 
 _PARSERS: tuple[tuple[Callable[[str], bool], Callable[[str, str], Harvest]], ...] = (
-    (_has(re.compile(r"^[0-9a-f:]{5,14}\.[0-7] (?=Bus$|\S)|^[0-9a-f:]{5,14}\.[0-7]$", re.MULTILINE)), parse_lspci),
-    (_has(lspci_tree.ROOT), parse_lspci_tree),
+    (lambda text: _LSPCI.search(f"\n{text}") is not None, parse_lspci),
+    (lambda text: "-[" in text and lspci_tree.ROOT.search(text) is not None, parse_lspci_tree),
     (lambda text: "NVSMI LOG" in text, parse_smi_query),
-    (_has(_SMI_TABLE), parse_smi_table),
-    (_has(_TOPOLOGY), parse_smi_topology),
-    (_has(re.compile(r"^P: /devices/", re.MULTILINE)), parse_udev),
-    (_has(_DMIDECODE), parse_dmidecode),
-    (lambda text: any(shape.search(text) for shape in firmware.RULES.values()), parse_firmware_log),
+    (lambda text: any(words in text for words in _SMI_WORDS) and _SMI_TABLE.search(text) is not None, parse_smi_table),
+    (lambda text: "GPU0" in text and _TOPOLOGY.search(text) is not None, parse_smi_topology),
+    (lambda text: "P: /devices/" in text, parse_udev),
+    (lambda text: "DMI type " in text, parse_dmidecode),
+    (_is_firmware_log, parse_firmware_log),
 )
-"""A cheap look for a format, and its parser."""
+"""A look for a format that costs little on megabytes of something else, and its parser, which passes over what it does not know."""

@@ -182,6 +182,12 @@ def _may_concern(line: str) -> bool:
 def strip_stamp(line: str) -> str:
     """The line without what ``dmesg``, ``dmesg -T``, ``dmesg -x``, syslog or a journal puts before the message."""
     rest = line.rstrip()
+    if rest.startswith("["):
+        seconds, end, after = rest[1:].partition("] ")
+        if end and seconds.replace(".", "", 1).strip().isdigit():
+            rest = after
+    if rest[:1].islower() and "kernel:" not in rest and " :" not in rest[:12] and rest[1:2] != ":":
+        return rest
     while found := next((match for stamp in _STAMPS if (match := stamp.match(rest))), None):
         rest = rest[found.end() :]
     return rest

@@ -129,6 +129,8 @@ def _stories(picture: Picture) -> Iterator[tuple[Diagnosis, Sequence[Event]]]:
     for event in picture.events:
         if event.kind is Kind.OFF_THE_BUS:
             lost.setdefault(event.bdf, event.line)
+    if not lost:
+        return
     lines = {line: number for number, line in enumerate(_bare(picture))}
     for bdf, line in lost.items():
         end = lines.get(line, len(lines))

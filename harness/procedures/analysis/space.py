@@ -7,7 +7,7 @@ windows of empty hot-plug ports. The final state decides; a log of the boot expl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from harness.devices.dumps.harvest import Format
 from harness.devices.dumps.picture import Picture
@@ -209,20 +209,13 @@ def _is_lost(bar: Bar) -> bool:
     return bar.index < 6 and bar.is_memory and not bar.assigned
 
 
-def _alike(picture: Picture, function: Function) -> list[Function]:
-    return [other for other in picture.on_bus if other.id == function.id and other.subsystem == function.subsystem and other.bars]
-
-
-def _usual(picture: Picture, function: Function) -> set[int]:
-    """The memory BARs that most GPUs of the same kind have."""
-    alike = _alike(picture, function)
-    counted = Counter(bar.index for other in alike for bar in other.bars if bar.index < 6 and bar.is_memory)
-    return {index for index, count in counted.items() if count * 2 > len(alike)}
+def _usual(picture: Picture, function: Function) -> Mapping[int, int]:
+    """The memory BARs that most GPUs of the same kind have, with their sizes."""
+    return picture.usual_bars.get((function.id, function.subsystem), {})
 
 
 def _usual_size(picture: Picture, function: Function, index: int) -> int:
-    sizes = [bar.size for other in _alike(picture, function) if (bar := other.bar(index)) is not None and bar.assigned]
-    return max(sizes, default=0)
+    return _usual(picture, function).get(index, 0)
 
 
 def _smaller_than_like(picture: Picture, function: Function) -> Iterator[Diagnosis]:

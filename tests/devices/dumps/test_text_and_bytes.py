@@ -42,7 +42,9 @@ def made_up(config_bytes, dice):
         sltsta=dice.randrange(512),
         lnkctl2=dice.randint(1, 5),
     )  # fmt: skip
-    builder.aer(0x100, ue=dice.getrandbits(22) & 0x3FF030, severity=dice.getrandbits(22) & 0x3FF030, ce=dice.getrandbits(14) & 0x31C1)
+    builder.aer(
+        0x100, ue=dice.getrandbits(22) & 0x3FF030, severity=dice.getrandbits(22) & 0x3FF030, ce=dice.getrandbits(14) & 0x31C1
+    )
     builder.serial(0x148, dice.getrandbits(64) | 1)
     if is_bridge:
         builder.acs(0x160, control=dice.randrange(128) & 0x5F)
@@ -88,7 +90,9 @@ def test_the_tree_that_lspci_draws_is_the_tree_of_the_bus_numbers(config_bytes, 
 
         drawn = merge(read_dump("t", printed(text, tmp_path, "-tnn").encode())).snapshot
         numbered = merge(read_dump("x", text.encode())).snapshot
-        assert {function.bdf: function.path for function in drawn.functions} == {function.bdf: function.path for function in numbered.functions}
+        assert {function.bdf: function.path for function in drawn.functions} == {
+            function.bdf: function.path for function in numbered.functions
+        }
         assert len(drawn.functions) == len(functions)
 
 

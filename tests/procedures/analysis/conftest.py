@@ -35,7 +35,18 @@ RTX = ("Region 0: Memory at {low:08x} (32-bit, non-prefetchable) [size=16M]",
        "Region 3: Memory at {more:x} (64-bit, prefetchable) [size=32M]")  # fmt: skip
 
 
-def gpu(bdf, *, regions=None, driver="nvidia", ids="10de:1e30", kind="3D controller [0302]", speed="8GT/s", width=16, payload=256, number=0):
+def gpu(
+    bdf,
+    *,
+    regions=None,
+    driver="nvidia",
+    ids="10de:1e30",
+    kind="3D controller [0302]",
+    speed="8GT/s",
+    width=16,
+    payload=256,
+    number=0,
+):
     """One GPU of ``lspci -nnvvv``."""
     low, high = 0xB0000000 + (number << 24), 0x382000000000 + (number << 32)
     lines = RTX if regions is None else regions
@@ -60,7 +71,20 @@ def gpu(bdf, *, regions=None, driver="nvidia", ids="10de:1e30", kind="3D control
     ])  # fmt: skip
 
 
-def bridge(bdf, secondary, subordinate, *, kind="Downstream Port", ids="10b5:9797", window=None, speed="8GT/s", width=16, acs="", payload=256, slot=""):
+def bridge(
+    bdf,
+    secondary,
+    subordinate,
+    *,
+    kind="Downstream Port",
+    ids="10b5:9797",
+    window=None,
+    speed="8GT/s",
+    width=16,
+    acs="",
+    payload=256,
+    slot="",
+):
     """One port of ``lspci -nnvvv``; ``acs`` is the text after ``ACSCtl:``, ``slot`` that after ``SltSta: Status:``."""
     span = f"\tPrefetchable memory behind bridge: {window[0]:016x}-{window[0] + window[1] - 1:016x}" if window else ""
     lines = [
@@ -83,7 +107,7 @@ def bridge(bdf, secondary, subordinate, *, kind="Downstream Port", ids="10b5:979
            "\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl+ DirectTrans+", f"\t\tACSCtl:\t{acs}"] if acs else []),
         "\tKernel driver in use: pcieport", "", "",
     ]  # fmt: skip
-    return "\n".join(line for line in lines if line or not lines)+ "\n\n"
+    return "\n".join(line for line in lines if line or not lines) + "\n\n"
 
 
 def machine(gpus=4, *, ports=None, **changed):

@@ -56,7 +56,11 @@ GPU 00000000:3C:00.0
     Retired Pages
         Pending Page Blacklist            : Yes
 """
-TREE = "-[0000:3a]---00.0-[3b-40]----00.0-[3c-40]--+-00.0-[3d]----00.0  NVIDIA [10de:1e30]\n" + " " * 43 + "\\-01.0-[3e]----00.0  NVIDIA [10de:1e30]\n"
+TREE = (
+    "-[0000:3a]---00.0-[3b-40]----00.0-[3c-40]--+-00.0-[3d]----00.0  NVIDIA [10de:1e30]\n"
+    + " " * 43
+    + "\\-01.0-[3e]----00.0  NVIDIA [10de:1e30]\n"
+)
 
 
 def tar_of_sysfs():
@@ -91,7 +95,9 @@ def whole(mailed):
         "pcieport 0000:3a:00.0: pciehp: Slot(0): Link Down", "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.",
     )  # fmt: skip
     topology = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-23\nGPU1\tPIX\t X \t0-23\n"
-    rows = "3b:00.0 3D controller [0302]: NVIDIA Corporation [10de:1e30] (rev a1)\n" + "".join(f"{at:02x}: {'10 ' * 16}\n" for at in range(0, 4096, 16))
+    rows = "3b:00.0 3D controller [0302]: NVIDIA Corporation [10de:1e30] (rev a1)\n" + "".join(
+        f"{at:02x}: {'10 ' * 16}\n" for at in range(0, 4096, 16)
+    )
     texts = [mailed.machine(2), log, mailed.smi("0000:3d:00.0"), HWLOC, NCCL, UDEV, DMI, QUERY, TREE, topology, rows]
     return [text.encode() for text in texts] + [tar_of_sysfs()]
 
@@ -144,7 +150,12 @@ def test_lines_in_any_order_and_mixture_give_one_line_or_what_is_left(whole):
         outcome(b"\n".join(dice.sample(lines, 60)))
 
 
-@given(st.binary(max_size=400), st.sampled_from([b"", b"\x1f\x8b", b"BZh9", b"\xfd7zXZ\x00", b"3b:00.0 ", b"[    1.0] pci 0000:3b:00.0: ", b"<topology version"]))
+@given(
+    st.binary(max_size=400),
+    st.sampled_from(
+        [b"", b"\x1f\x8b", b"BZh9", b"\xfd7zXZ\x00", b"3b:00.0 ", b"[    1.0] pci 0000:3b:00.0: ", b"<topology version"]
+    ),
+)
 @settings(max_examples=150, deadline=None)
 def test_no_bytes_make_the_reader_raise_anything_else(data, start):
     outcome(start + data)

@@ -4,7 +4,10 @@ The inputs are written for the test in the shapes of the reports; each test name
 """
 
 GIB = 1 << 30
-NO_BAR1 = ("Region 0: Memory at {low:08x} (32-bit, non-prefetchable) [size=16M]", "Region 3: Memory at {more:x} (64-bit, prefetchable) [size=32M]")
+NO_BAR1 = (
+    "Region 0: Memory at {low:08x} (32-bit, non-prefetchable) [size=16M]",
+    "Region 3: Memory at {more:x} (64-bit, prefetchable) [size=32M]",
+)
 
 
 def test_case_1_a_window_too_small_for_two_gpus_of_several_is_told_at_bar_1(mailed):
@@ -157,7 +160,9 @@ def test_case_11_a_post_message_about_memory_mapped_io_is_the_first_evidence(mai
 
 def test_case_12_the_event_log_of_the_bmc_names_the_bus(mailed):
     """Sun and Oracle servers: "PCI resource exhaustion : Bus 147" in the SEL."""
-    analysis = mailed.analysed("1a | 09/21/2012 | 10:15:02 | System Firmware Progress #0x1c | PCI resource exhaustion : Bus 147 | Asserted\n")
+    analysis = mailed.analysed(
+        "1a | 09/21/2012 | 10:15:02 | System Firmware Progress #0x1c | PCI resource exhaustion : Bus 147 | Asserted\n"
+    )
     assert mailed.faults(analysis) == ["post"]
     assert "Bus 147" in mailed.told(analysis, "post")
 
@@ -215,7 +220,9 @@ def test_case_16_acs_redirect_is_told_of_bridges_between_gpus_only(mailed):
 
 def test_case_17_no_ninth_peer_is_no_fault(mailed):
     """ggml-org/llama.cpp#21883, NVIDIA/nccl#241: ten GPUs."""
-    analysis = mailed.analysed(mailed.machine(10), "[  100.000000] python3: cudaErrorTooManyPeers: peer mapping resources exhausted\n")
+    analysis = mailed.analysed(
+        mailed.machine(10), "[  100.000000] python3: cudaErrorTooManyPeers: peer mapping resources exhausted\n"
+    )
     assert not analysis.failed
     assert "expected above eight peers" in mailed.told(analysis, "peer-limit")
 
@@ -239,16 +246,26 @@ def test_case_18_a_link_drop_is_told_in_its_order_up_to_xid_79(mailed):
     assert len(mailed.faults(analysis)) == 1
     (diagnosis,) = [each for each in analysis.diagnoses if each.check == "lost"]
     story = [diagnosis.quote, *diagnosis.then]
-    order = [next(number for number, line in enumerate(story) if word in line) for word in ("Bus Error", "Link Down", "Card not present", "79")]
+    order = [
+        next(number for number, line in enumerate(story) if word in line)
+        for word in ("Bus Error", "Link Down", "Card not present", "79")
+    ]
     assert order == sorted(order)
     assert len(set(order)) == 4
 
 
 def test_case_19_a_gpu_that_does_not_leave_d3cold_has_no_power_and_all_its_functions_go(mailed):
     """kata-containers/kata-containers#11708, NVIDIA/open-gpu-kernel-modules#1071, Bumblebee-Project/bbswitch#226."""
-    lines = [f"vfio-pci 0000:01:00.{function}: Unable to change power state from D3cold to D0, device inaccessible" for function in range(4)]
+    lines = [
+        f"vfio-pci 0000:01:00.{function}: Unable to change power state from D3cold to D0, device inaccessible"
+        for function in range(4)
+    ]
     older = "pci 0000:01:00.0: can't change power state from D3cold to D0 (config space inaccessible)"
-    for log in (mailed.dmesg(*lines), mailed.dmesg(older), mailed.dmesg("nouveau 0000:01:00.0: Refused to change power state, currently in D3")):
+    for log in (
+        mailed.dmesg(*lines),
+        mailed.dmesg(older),
+        mailed.dmesg("nouveau 0000:01:00.0: Refused to change power state, currently in D3"),
+    ):
         analysis = mailed.analysed(log)
         assert mailed.faults(analysis) == ["power"], "one device, told once"
         assert "power, not the bus numbers" in mailed.told(analysis, "power")
@@ -288,7 +305,9 @@ def test_case_22_one_gpu_of_four_that_is_bound_and_not_initialised(mailed):
     """microsoft/pai#4344, NVIDIA/gpu-operator#1146, NVIDIA/open-gpu-kernel-modules#789."""
     addresses = [f"{0x3D + number:02x}:00.0" for number in range(4)]
     log = mailed.dmesg("NVRM: GPU 0000:3f:00.0: RmInitAdapter failed! (0x24:0x72:1568)")
-    analysis = mailed.analysed(mailed.machine(4), mailed.smi(*(f"0000:{address}" for address in addresses if address != "3f:00.0")), log)
+    analysis = mailed.analysed(
+        mailed.machine(4), mailed.smi(*(f"0000:{address}" for address in addresses if address != "3f:00.0")), log
+    )
     assert analysis.counts[-2:] == (("driver bound", 4), ("nvidia-smi", 3))
     assert mailed.faults(analysis) == ["init"]
     words = mailed.told(analysis, "init")
@@ -364,9 +383,15 @@ def test_case_30_seventy_two_lines_of_no_space_on_a_healthy_machine_pass(mailed)
     """A healthy ASUS server with eight GPUs: windows for I/O, and the reserve of hot-plug ports with nothing behind them."""
     lines = []
     for port in range(56):
-        lines += [f"pci 0000:{0x80 + port:02x}:00.0: bridge window [io  size 0x1000]: {what}" for what in ("can't assign; no space", "failed to assign")]
+        lines += [
+            f"pci 0000:{0x80 + port:02x}:00.0: bridge window [io  size 0x1000]: {what}"
+            for what in ("can't assign; no space", "failed to assign")
+        ]
     for port in range(16):
-        lines += [f"pci 0000:{port:02x}:1f.0: bridge window [mem size 0x00200000 64bit pref]: {what}" for what in ("can't assign; no space", "failed to assign")]
+        lines += [
+            f"pci 0000:{port:02x}:1f.0: bridge window [mem size 0x00200000 64bit pref]: {what}"
+            for what in ("can't assign; no space", "failed to assign")
+        ]
     analysis = mailed.analysed(mailed.machine(8), mailed.dmesg(*lines))
     assert (mailed.faults(analysis), mailed.warnings(analysis)) == ([], [])
     assert "56 about I/O space" in mailed.told(analysis, "shortage")
