@@ -44,7 +44,6 @@ HEADER = re.compile(
     re.MULTILINE,
 )
 _BARE = re.compile(r"^(?P<bdf>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?: (?P<rest>.*))?$")
-_HEX = re.compile(r"^(?P<at>[0-9a-f]{2,3}): (?P<bytes>(?:[0-9a-f]{2} ?){1,16})\s*$")
 _IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]|\b(?P<vendor2>[0-9a-f]{4}):(?P<device2>[0-9a-f]{4})\b")
 _REVISION = re.compile(r"\(rev (?P<rev>[0-9a-f]{2})\)")
 _REGION = re.compile(
@@ -286,13 +285,19 @@ class _Record:
 def _records(text: str) -> Iterator[_Record]:
     record: _Record | None = None
     pending = ""
-    for line in text.splitlines():
+    lines = text.splitlines()
+    taken = 0
+    for number, line in enumerate(lines):
+        if number < taken:
+            continue
+        if record is not None and line[2:4] in (": ", "0:"):
+            if line.startswith("00: ") and (taken := _take_block(record, lines, number)) > number:
+                continue
+            if _take_row(record, line):
+                continue
         if not line.strip():
             continue
         if line[0] not in " \t":
-            if record is not None and (row := _HEX.match(line)):
-                record.rows[int(row["at"], 16)] = bytes.fromhex(row["bytes"])
-                continue
             begun = _begin(line)
             if begun is not None or (record is not None and not line[0].isspace() and not line.startswith("!!!")):
                 if record is not None:
@@ -303,6 +308,36 @@ def _records(text: str) -> Iterator[_Record]:
             pending = _read(record, line, pending)
     if record is not None:
         yield record
+
+
+def _take_block(record: _Record, lines: list[str], begin: int) -> int:
+    """Take all rows of a dump without gaps at once, which is most of the work of a large one; the number of the line after it.
+
+    0 where a row is not as long as it must be, or out of order: then each row is taken by itself.
+    """
+    end = begin
+    while end < len(lines) and lines[end][2:4] in (": ", "0:"):
+        end += 1
+    rows = lines[begin:end]
+    try:
+        content = bytes.fromhex("".join([row[row.index(":") + 1 :] for row in rows]))
+        last = int(rows[-1].partition(":")[0], 16)
+    except ValueError:
+        return 0
+    if len(content) != 16 * len(rows) or last != 16 * (len(rows) - 1):
+        return 0
+    record.rows = {0: content}
+    return end
+
+
+def _take_row(record: _Record, line: str) -> bool:
+    """Take a row of sixteen bytes (or fewer at a cut), ``f0: 00 11 ...`` or ``ff0: 00 11 ...``; False where the line is none."""
+    at, _, row = line.partition(": ")
+    try:
+        record.rows[int(at, 16)] = content = bytes.fromhex(row)
+    except ValueError:
+        return False
+    return 0 < len(content) <= 16
 
 
 def _begin(line: str) -> _Record | None:

@@ -52,6 +52,8 @@ _STAMPED = re.compile(
     r"|[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ [^:\s]+: |(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* .*kernel: )",
     re.MULTILINE,
 )
+_LOG_MARKS = "[;TkpNv{"
+"""Every line of a kernel log has one of these letters, and a dump of bytes has none of them."""
 _KERNEL = re.compile(
     r"^(?:pci|pcieport|pci_bus|nvidia|vfio-pci|amdgpu|nvme|pnp) [0-9a-f]{2,8}[: ]|^NVRM: |^pcieport |^\{\d+\}\[Hardware Error\]|^nvidia: probe of ",
     re.MULTILINE,
@@ -169,9 +171,9 @@ def _read_text(name: str, text: str) -> Iterator[Harvest]:
         for document in _DOCUMENT.finditer(text):
             yield from _read_document(name, document["tag"], document[0])
         rest = _DOCUMENT.sub("\n", text)
-    if _BEGUN.search(rest):
+    if "<" in rest and _BEGUN.search(rest):
         raise UsageMistake(f"{name}: the XML in it is cut off: its end is missing")
-    sections = _RULE.split(rest)
+    sections = _RULE.split(rest) if any(rule in rest for rule in ("_" * 20, "#" * 20, "-" * 40, "*" * 20)) else [rest]
     for number, section in enumerate(sections, start=1):
         source = name if len(sections) == 1 else f"{name}:{number}"
         yield from _read_section(source, section)
@@ -211,7 +213,7 @@ def _read_section(source: str, text: str) -> Iterator[Harvest]:
                 or found.claimed is not None
             ):
                 yield found
-    if _STAMPED.search(text) or _KERNEL.search(text):
+    if any(mark in text for mark in _LOG_MARKS) and (_STAMPED.search(text) or _KERNEL.search(text)):
         lines = text.splitlines()
         if is_other:
             lines = [line for line in lines if _STAMPED.match(line) or _KERNEL.match(line)]
@@ -231,7 +233,12 @@ _PARSERS: tuple[tuple[Callable[[str], bool], Callable[[str, str], Harvest]], ...
     (lambda text: _LSPCI.search(f"\n{text}") is not None, parse_lspci),
     (lambda text: "-[" in text and lspci_tree.ROOT.search(text) is not None, parse_lspci_tree),
     (lambda text: "NVSMI LOG" in text, parse_smi_query),
-    (lambda text: any(words in text for words in _SMI_WORDS) and _SMI_TABLE.search(text) is not None, parse_smi_table),
+    (
+        lambda text: (
+            ("N" in text or "U" in text) and any(words in text for words in _SMI_WORDS) and _SMI_TABLE.search(text) is not None
+        ),
+        parse_smi_table,
+    ),
     (lambda text: "GPU0" in text and _TOPOLOGY.search(text) is not None, parse_smi_topology),
     (lambda text: "P: /devices/" in text, parse_udev),
     (lambda text: "DMI type " in text, parse_dmidecode),
