@@ -1,4 +1,4 @@
-"""How fast a tree of twenty GPUs and a long kernel log are read and judged; the figures are printed, the limits are ten times wider.
+"""How fast a tree of twenty GPUs and a long kernel log are read and judged; the figures are printed, the limits are wider.
 
 The goals: 20 GPUs with all bridges, 4096 bytes each, under 50 ms and faster than ``lspci -F -vvv`` prints them; 5 MB of dmesg
 under 300 ms.
@@ -75,8 +75,8 @@ def best_of(times, work):
 def judge(functions):
     found = tuple(
         Function(
-            bdf, "", class_code=f"{config.class_code:06x}", vendor=f"{config.vendor:04x}", device=f"{config.device:04x}", config=config,
-            secondary_bus=config.raw[0x19] if config.header_type else None,
+            bdf, "", class_code=f"{config.class_code:06x}", vendor=f"{config.vendor:04x}",
+            device=f"{config.device:04x}", config=config, secondary_bus=config.raw[0x19] if config.header_type else None,
         )
         for bdf, raw in functions.items()
         for config in [decode_config(raw)]
@@ -124,7 +124,7 @@ def long_log():
             f"pci {bdf}: BAR 13: no space for [io  size 0x1000]",
             f"pci {bdf}: BAR 1: assigned [mem 0x382000000000-0x38200fffffff 64bit pref]",
             *(f"systemd[1]: Started unit-{number}-{each}.service, a description of what it does." for each in range(4)),
-            *(f"audit: type=1400 audit({number}.{each}:12): apparmor=\"STATUS\" operation=\"profile_load\" profile=\"unconfined\"" for each in range(4)),
+            *(f"audit: type=1400 audit({number}.{each}:12): apparmor='STATUS' operation='profile_load'" for each in range(4)),
             f"EXT4-fs (nvme0n1p{number % 9}): mounted filesystem with ordered data mode. Quota mode: none.",
         ]  # fmt: skip
         lines += added

@@ -1,7 +1,7 @@
 """What firmware says: SMBIOS through ``dmidecode``, and the logs of management controllers and of POST.
 
-Lines of a firmware log are found by shape. Sources: message ids UEFI0134 and UEFI0256 of Dell's message registry; HPE's POST message
-276; the Sun and Oracle system event log ("PCI resource exhaustion : Bus N").
+Lines of a firmware log are found by shape. Sources: message ids UEFI0134 and UEFI0256 of Dell's message registry; HPE's POST
+message 276; the Sun and Oracle system event log ("PCI resource exhaustion : Bus N").
 """
 
 from __future__ import annotations

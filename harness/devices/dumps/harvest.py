@@ -38,7 +38,8 @@ class DriverGpu:
     """One GPU as the NVIDIA driver tells it. None, or "", is what it did not tell; sizes in bytes, link generations 1 to 6.
 
     ``lost`` are the driver's words where it answers instead of a value that the GPU is lost. ``uncorrected`` are volatile
-    errors (since the driver was loaded), ``uncorrected_ever`` the aggregate ones. ``throttles`` are the reasons, among the hardware's
+    errors (since the driver was loaded), ``uncorrected_ever`` the aggregate ones. ``throttles`` are the reasons, among
+    the hardware's
     own, why clocks are held down.
     """
 

@@ -351,7 +351,7 @@ def _begin(line: str) -> _Record | None:
     code = found["code"] or (plain if re.fullmatch(r"[0-9a-f]{4}", plain) else "")
     record = _Record(full_address(found["bdf"]), class_code=f"{code}00" if code else _CLASSES.get(name, ""))
     record.name = _REVISION.split(rest)[0].strip()
-    ids = [match for match in _IDS.finditer(rest)]
+    ids = list(_IDS.finditer(rest))
     if ids:
         record.vendor, record.device = ids[-1]["vendor"] or ids[-1]["vendor2"], ids[-1]["device"] or ids[-1]["device2"]
     else:
@@ -394,7 +394,7 @@ def _read(record: _Record, line: str, pending: str) -> str:
     return pending
 
 
-def _read_shallow(record: _Record, bare: str) -> None:  # noqa: PLR0912 - one branch a kind of line
+def _read_shallow(record: _Record, bare: str) -> None:
     if region := _REGION.match(bare):
         _read_region(record, region)
     elif rom := _ROM.match(bare):

@@ -14,7 +14,8 @@ from harness.devices.pcie import Function
 
 ROOT = re.compile(r"^[ |\\+-]*-\[(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}(?:-[0-9a-f]{2})?\]-", re.MULTILINE)
 _TOKEN = re.compile(
-    r"\[(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2})(?:-(?P<last>[0-9a-f]{2}))?\]|(?P<device>[0-9a-f]{2}\.[0-7])(?P<name>  +.*)?"
+    r"\[(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2})(?:-(?P<last>[0-9a-f]{2}))?\]"
+    r"|(?P<device>[0-9a-f]{2}\.[0-7])(?P<name>  +.*)?"
 )
 _IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]")
 

@@ -20,11 +20,13 @@ _UNTOLD = re.compile(
 )
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _ROW = re.compile(
-    r"^\| +(?P<index>\d+) +(?P<name>\S.*?) +(?:On|Off|N/A|ERR!|Enabled|Disabled)? *\| *(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])",
+    r"^\| +(?P<index>\d+) +(?P<name>\S.*?) +(?:On|Off|N/A|ERR!|Enabled|Disabled)? *\| "
+    r"*(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])",
     re.MULTILINE,
 )
 _CANNOT = re.compile(
-    r"Unable to determine the device handle for (?:GPU ?|gpu )?(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]): (?P<why>[^\n.]+)"
+    r"Unable to determine the device handle for (?:GPU ?|gpu "
+    r")?(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]): (?P<why>[^\n.]+)"
 )
 _LISTED = re.compile(
     r"^GPU \d+: (?P<name>[^\n(]+) \(UUID: (?P<uuid>GPU-[0-9a-f-]+)\)(?P<after>(?:\n(?!GPU \d)[^\n]*){0,40})", re.MULTILINE
@@ -151,7 +153,8 @@ def _gpu(address: str, table: Table, source: str) -> DriverGpu:
         replays=_count(_told(table, "pci/replay_counter", "pci/replays since reset")),
         uncorrected=_uncorrected(table, "volatile"),
         uncorrected_ever=_uncorrected(table, "aggregate"),
-        retired_single=_count(_told(table, "retired_pages/multiple_single_bit_retirement/retired_count", "retired pages/single bit ecc")),
+        retired_single=_count(_told(table, "retired_pages/multiple_single_bit_retirement/retired_count",
+                                   "retired pages/single bit ecc")),
         retired_double=_count(_told(table, "retired_pages/double_bit_retirement/retired_count", "retired pages/double bit ecc")),
         retirement_pending=_yes(_told(table, "retired_pages/pending_retirement", "retired_pages/pending_blacklist",
                                       "retired pages/pending page blacklist", "retired pages/pending page retirement")),

@@ -54,7 +54,7 @@ class Picture:
 
     @cached_property
     def usual_bars(self) -> Mapping[tuple[str, str], Mapping[int, int]]:
-        """By the kind of a GPU (id, subsystem), the memory BARs that most of that kind have: index to largest size that has a place."""
+        """By kind of GPU (id, subsystem) the memory BARs that most of that kind have: index to the largest size with a place."""
         counted: dict[tuple[str, str], list[dict[int, int]]] = {}
         for function in self.on_bus:
             if function.bars:

@@ -34,7 +34,8 @@ LARGEST = 1 << 29
 _MOST_MEMBERS = 200_000
 _LARGEST_ATTRIBUTE = 1 << 16
 _KNOWN = (
-    "lspci (-nn, -vvv, -xxxx, -tv), dmesg or a journal, nvidia-smi (-q, -q -x, topo -m), hwloc or NCCL topology XML, a tar of /sys, "
+    "lspci (-nn, -vvv, -xxxx, -tv), dmesg or a journal, nvidia-smi (-q, -q -x, topo -m), hwloc or NCCL "
+    "topology XML, a tar of /sys, "
     "udevadm info --export-db, dmidecode, an nvidia-bug-report"
 )
 _DOCUMENT = re.compile(r"<(?P<tag>nvidia_smi_log|topology|system)(?=[\s>]).*?</(?P=tag)>", re.DOTALL)
@@ -55,7 +56,8 @@ _STAMPED = re.compile(
 _LOG_MARKS = "[;TkpNv{"
 """Every line of a kernel log has one of these letters, and a dump of bytes has none of them."""
 _KERNEL = re.compile(
-    r"^(?:pci|pcieport|pci_bus|nvidia|vfio-pci|amdgpu|nvme|pnp) [0-9a-f]{2,8}[: ]|^NVRM: |^pcieport |^\{\d+\}\[Hardware Error\]|^nvidia: probe of ",
+    r"^(?:pci|pcieport|pci_bus|nvidia|vfio-pci|amdgpu|nvme|pnp) [0-9a-f]{2,8}[: ]|^NVRM: |^pcieport "
+    r"|^\{\d+\}\[Hardware Error\]|^nvidia: probe of ",
     re.MULTILINE,
 )
 

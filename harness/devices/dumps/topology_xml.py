@@ -14,7 +14,8 @@ from harness.devices.dumps.harvest import DriverGpu, Format, Harvest, full_addre
 from harness.devices.pcie import Function, Link
 
 _TYPE = re.compile(
-    r"(?P<class>[0-9a-f]{4}) \[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\](?: \[(?P<sv>[0-9a-f]{4}):(?P<sd>[0-9a-f]{4})\])?(?: (?P<rev>[0-9a-f]{2}))?"
+    r"(?P<class>[0-9a-f]{4}) \[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\](?: "
+    r"\[(?P<sv>[0-9a-f]{4}):(?P<sd>[0-9a-f]{4})\])?(?: (?P<rev>[0-9a-f]{2}))?"
 )
 _BUSES = re.compile(r"[0-9a-f]{4,8}:\[(?P<first>[0-9a-f]{2})-(?P<last>[0-9a-f]{2})\]")
 _SPEED = re.compile(r"(?P<speed>[\d.]+) GT/s")

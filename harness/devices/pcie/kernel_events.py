@@ -93,19 +93,22 @@ _SHAPES: tuple[tuple[str, Kind, re.Pattern[str]], ...] = tuple(
          _BDF + r": (?:(?:Unable to|can't) change power state from D3\w* to D0|[Rr]efused to change power state)"),
         ("giving up", Kind.NOT_READY, _BDF + r": not ready \d+ms after .*; giving up"),
         ("limited by", Kind.BANDWIDTH,
-         _BDF + r": (?P<have>[\d.]+) Gb/s available PCIe bandwidth, limited by (?P<speed>[\d.]+) GT/s(?: PCIe)? x(?P<width>\d+) link"
+         _BDF + r": (?P<have>[\d.]+) Gb/s available PCIe bandwidth, limited by "
+         r"(?P<speed>[\d.]+) GT/s(?: PCIe)? x(?P<width>\d+) link"
          r" at (?P<at>\S+) \(capable of (?P<want>[\d.]+) Gb/s"),
         ("cannot fit", Kind.WINDOW_SHORT,
          r"ssigned bridge window (?P<window>\[[^\]]*\]) to (?P<buses>\[bus [^\]]*\]) cannot fit (?P<need>0x[0-9a-f]+) required for "
          + _BDF),
         ("invalid", Kind.BAR_INVALID,
-         _BDF + r": (?:reg 0x\w+: |BAR \d[ :].*)(?:initial BAR value 0x[0-9a-f]+ invalid|invalid; can't size|\[mem [^\]]*\]: error updating)"),
+         _BDF + r": (?:reg 0x\w+: |BAR \d[ :].*)"
+         r"(?:initial BAR value 0x[0-9a-f]+ invalid|invalid; can't size|\[mem [^\]]*\]: error updating)"),
         ("error updating", Kind.BAR_INVALID, _BDF + r": BAR \d.*error updating"),
         ("because it overlaps", Kind.PNP_CLASH,
          r"pnp \S+: disabling \[[^\]]*\] because it overlaps " + _BDF + r" (?P<name>(?:VF )?BAR \d+) (?P<range>\[[^\]]*\])"),
         ("probe", Kind.PROBE_FAILED,
          r"(?P<driver>[\w-]+):? (?:probe of )?" + _BDF + r":? (?:probe )?failed with error (?P<error>-?\d+)"),
-        ("probe routine", Kind.PROBES_FAILED, r"NVRM: The NVIDIA probe routine (?P<how>failed|was not called) for (?P<count>\d+) device"),
+        ("probe routine", Kind.PROBES_FAILED,
+         r"NVRM: The NVIDIA probe routine (?P<how>failed|was not called) for (?P<count>\d+) device"),
         ("NVRM", Kind.NO_GPU, r"NVRM: (?:None of the NVIDIA devices were initialized|No NVIDIA GPU found)"),
         ("GSP", Kind.GSP_FAILED, r"NVRM:.*(?:Cannot initialize GSP|failed to wait for GFW_BOOT)"),
         ("RmInitAdapter failed", Kind.INIT_FAILED,

@@ -1,7 +1,7 @@
 """What the NVIDIA driver's error numbers (Xid) mean, and what a person does about them.
 
 Meaning and action follow NVIDIA's own catalogue as oracle-quickstart/oci-hpc keeps it
-(playbooks/roles/healthchecks/files/xid_catalog_data.json); the words are ours. ``blame`` tells whose fault a number is likely to be:
+(playbooks/roles/healthchecks/files/xid_catalog_data.json); the words are ours. ``blame`` tells whose fault a number likely is:
 
     part       the GPU or its memory             link     the way to it (PCIe or NVLink)
     software   the program or the driver         note     a change of state that is no fault by itself

@@ -18,9 +18,24 @@ from harness.procedures.analysis.space import judge_bars, judge_buses, judge_fir
 from harness.procedures.chain import trace
 
 _JUDGES = (
-    judge_firmware, judge_gone, judge_registers, judge_buses, judge_bars, judge_shortages, judge_windows, judge_samples, judge_links,
-    judge_peers, judge_driver_lines, judge_reports, judge_xids, judge_gpus, judge_views, judge_bottlenecks, judge_error_owner,
-)  # fmt: skip
+    judge_firmware,
+    judge_gone,
+    judge_registers,
+    judge_buses,
+    judge_bars,
+    judge_shortages,
+    judge_windows,
+    judge_samples,
+    judge_links,
+    judge_peers,
+    judge_driver_lines,
+    judge_reports,
+    judge_xids,
+    judge_gpus,
+    judge_views,
+    judge_bottlenecks,
+    judge_error_owner,
+)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ def judge_gpus(picture: Picture) -> Iterator[Diagnosis]:
                 "the driver offers no peer access between some GPUs",
                 "; ".join(bad[:6]),
                 "",
-                "the chipset, the tree or the driver's settings (CNS chipset, GNS GPU, TNS topology, NS not supported, DR disabled by a registry key)",
+                "the chipset, the tree or the driver's settings (CNS chipset, GNS GPU, TNS topology, NS not supported, DR "
+                "disabled by a registry key)",
                 "check where these GPUs sit in the tree; OK here does not exclude a fault of ACS",
             )
 
@@ -335,46 +336,94 @@ def _apertures(picture: Picture) -> Iterator[Diagnosis]:
 
 _LINES: dict[Kind, tuple[Severity, str, Link, str, str, str]] = {
     Kind.PROBE_FAILED: (
-        Severity.FAIL, "bound", Link.DRIVER, "the driver refused the device (error {error})", "a BAR without a place, or a card it does not know",
+        Severity.FAIL,
+        "bound",
+        Link.DRIVER,
+        "the driver refused the device (error {error})",
+        "a BAR without a place, or a card it does not know",
         "read the lines just before it",
     ),
     Kind.PROBES_FAILED: (
-        Severity.FAIL, "bound", Link.DRIVER, "the driver's probe {how} for {count} devices", "see the GPU's own lines", "compare lspci with nvidia-smi",
+        Severity.FAIL,
+        "bound",
+        Link.DRIVER,
+        "the driver's probe {how} for {count} devices",
+        "see the GPU's own lines",
+        "compare lspci with nvidia-smi",
     ),
     Kind.NO_GPU: (
-        Severity.FAIL, "bound", Link.DRIVER, "the driver found no GPU it can use", "none on the bus, or it refused them all", "compare with lspci -nn",
+        Severity.FAIL,
+        "bound",
+        Link.DRIVER,
+        "the driver found no GPU it can use",
+        "none on the bus, or it refused them all",
+        "compare with lspci -nn",
     ),
     Kind.INIT_FAILED: (
-        Severity.FAIL, "init", Link.INIT, "bound but not initialised: RmInitAdapter failed ({codes})",
-        "the GPU's firmware, its power, or its memory did not start", "power the chassis off and on; move the card; keep an nvidia-bug-report",
+        Severity.FAIL,
+        "init",
+        Link.INIT,
+        "bound but not initialised: RmInitAdapter failed ({codes})",
+        "the GPU's firmware, its power, or its memory did not start",
+        "power the chassis off and on; move the card; keep an nvidia-bug-report",
     ),
     Kind.GSP_FAILED: (
-        Severity.FAIL, "init", Link.INIT, "the GPU's own processor (GSP) did not start", "firmware that does not fit the driver, or a card that hangs",
+        Severity.FAIL,
+        "init",
+        Link.INIT,
+        "the GPU's own processor (GSP) did not start",
+        "firmware that does not fit the driver, or a card that hangs",
         "reload the driver with its own firmware files; power the chassis off and on",
     ),
     Kind.OFF_THE_BUS: (
-        Severity.FAIL, "lost", Link.RUNTIME, "the GPU fell off the bus", "power, heat, or a link that dropped",
+        Severity.FAIL,
+        "lost",
+        Link.RUNTIME,
+        "the GPU fell off the bus",
+        "power, heat, or a link that dropped",
         "power machine and chassis off and on; reseat the card and swap its slot if it comes back",
     ),
     Kind.POWER_CABLE: (
-        Severity.FAIL, "power", Link.INIT, "the GPU has not all of its power cables", "the card's auxiliary power", "power off and connect it",
+        Severity.FAIL,
+        "power",
+        Link.INIT,
+        "the GPU has not all of its power cables",
+        "the card's auxiliary power",
+        "power off and connect it",
     ),
     Kind.REGION_TAKEN: (
-        Severity.FAIL, "owner", Link.DRIVER, "somebody else owns the GPU's registers", "another driver, or a boot framebuffer, holds BAR 0",
+        Severity.FAIL,
+        "owner",
+        Link.DRIVER,
+        "somebody else owns the GPU's registers",
+        "another driver, or a boot framebuffer, holds BAR 0",
         "find it in /proc/iomem",
     ),
     Kind.RESIZE_FAILED: (
-        Severity.WARN, "resize", Link.OTHER, "the driver could not make the aperture larger", "no space for a resized BAR 1 in the window above",
+        Severity.WARN,
+        "resize",
+        Link.OTHER,
+        "the driver could not make the aperture larger",
+        "no space for a resized BAR 1 in the window above",
         "leave NVreg_EnableResizableBar off, or raise the window in the firmware's setup",
     ),
     Kind.PEER_LIMIT: (
-        Severity.NOTE, "peer-limit", Link.OTHER, "a GPU takes eight peers at most, so this is expected above eight peers", "", "",
+        Severity.NOTE,
+        "peer-limit",
+        Link.OTHER,
+        "a GPU takes eight peers at most, so this is expected above eight peers",
+        "",
+        "",
     ),
     Kind.IOMMU_FAULT: (
-        Severity.WARN, "iommu", Link.OTHER, "the IOMMU refused an access of this device", "peer traffic under a translating IOMMU, or a stray access",
+        Severity.WARN,
+        "iommu",
+        Link.OTHER,
+        "the IOMMU refused an access of this device",
+        "peer traffic under a translating IOMMU, or a stray access",
         "set the IOMMU to pass-through (iommu=pt) or off before any peer traffic",
     ),
-}  # fmt: skip
+}
 
 
 def _from_line(picture: Picture, event: Event) -> Diagnosis:

@@ -15,9 +15,20 @@ from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity
 from harness.procedures.links import LinkEnds, access_control, fatal_errors, links_to, payloads
 
 _UNCORRECTABLE = {
-    4: "DLP, data link protocol", 5: "SDES, surprise down", 12: "TLP, poisoned", 13: "FCP, flow control", 14: "CmpltTO, completion timeout",
-    15: "CmpltAbrt", 16: "UnxCmplt", 17: "RxOF, receiver overflow", 18: "MalfTLP", 19: "ECRC", 20: "UnsupReq", 21: "ACSViol", 22: "UncorrIntErr",
-}  # fmt: skip
+    4: "DLP, data link protocol",
+    5: "SDES, surprise down",
+    12: "TLP, poisoned",
+    13: "FCP, flow control",
+    14: "CmpltTO, completion timeout",
+    15: "CmpltAbrt",
+    16: "UnxCmplt",
+    17: "RxOF, receiver overflow",
+    18: "MalfTLP",
+    19: "ECRC",
+    20: "UnsupReq",
+    21: "ACSViol",
+    22: "UncorrIntErr",
+}
 
 
 def slots_of(picture: Picture) -> tuple[Slot, ...]:
@@ -65,7 +76,8 @@ def judge_links(picture: Picture) -> Iterator[Diagnosis]:
                     f"the link runs at generation {slow[0]} and both ends can do {slow[1]}",
                     _told(link),
                     "",
-                    "a cable or connector that does not carry the speed, or a retrain that failed; links above a GPU do not idle down",
+                    "a cable or connector that does not carry the speed, or a retrain that failed; links above a GPU do not "
+                    "idle down",
                     "swap or reseat the cable; set the target speed and retrain the link",
                     (link.lower.bdf,),
                 )
@@ -246,7 +258,8 @@ def _payload(picture: Picture, slot: Slot) -> Iterator[Diagnosis]:
         f"payload sizes differ along the path: {walk} B",
         "",
         "",
-        "a part that was attached later, or firmware, set another Max Payload Size: larger packets are then refused by the smaller end",
+        "a part that was attached later, or firmware, set another Max Payload Size: larger packets are then "
+        "refused by the smaller end",
         f"boot with pci=pcie_bus_safe, or attach before the boot; every hop can do {min(able, 4096) or least} B",
         (slot.name,),
     )

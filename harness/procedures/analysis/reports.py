@@ -24,14 +24,32 @@ _BITS = {
     20: "UnsupReq",
 }
 _TOLD_ON_ITS_OWN = (
-    Kind.CONTAINED, Kind.LINK_LOST, Kind.LINK_FAILED, Kind.POWER_FAULT, Kind.POWER_STUCK, Kind.NOT_READY, Kind.NOT_RECOVERED,
-)  # fmt: skip
+    Kind.CONTAINED,
+    Kind.LINK_LOST,
+    Kind.LINK_FAILED,
+    Kind.POWER_FAULT,
+    Kind.POWER_STUCK,
+    Kind.NOT_READY,
+    Kind.NOT_RECOVERED,
+)
 _STORY = (*_TOLD_ON_ITS_OWN, Kind.BUS_ERROR, Kind.ERROR_BIT, Kind.FIRMWARE_ERROR)
 _STORY_SECONDS = 120.0
 _WORDS: dict[Kind, tuple[str, str, str]] = {
-    Kind.CONTAINED: ("a port cut its link to contain an error", "an error on the link or of the part below", "read the port's error registers"),
-    Kind.LINK_LOST: ("a hot-plug port lost its link or its card", "power of the chassis, the cable, or somebody took it away", "check both, then rescan or boot"),
-    Kind.LINK_FAILED: ("a hot-plug port has a card and gets no link", "the card's seat, its power or the cable", "reseat it, swap it with a neighbour"),
+    Kind.CONTAINED: (
+        "a port cut its link to contain an error",
+        "an error on the link or of the part below",
+        "read the port's error registers",
+    ),
+    Kind.LINK_LOST: (
+        "a hot-plug port lost its link or its card",
+        "power of the chassis, the cable, or somebody took it away",
+        "check both, then rescan or boot",
+    ),
+    Kind.LINK_FAILED: (
+        "a hot-plug port has a card and gets no link",
+        "the card's seat, its power or the cable",
+        "reseat it, swap it with a neighbour",
+    ),
     Kind.POWER_FAULT: ("a slot's power failed", "the slot's supply was cut", "check the card's power and the slot's fuse"),
     Kind.POWER_STUCK: (
         "it does not come back from a sleep (D3cold): power, not the bus numbers",
@@ -39,8 +57,12 @@ _WORDS: dict[Kind, tuple[str, str, str]] = {
         "write on to power/control of it and of the ports above, 0 to d3cold_allowed; boot with pcie_port_pm=off",
     ),
     Kind.NOT_READY: ("it does not come back from a reset", "the part hangs", "power the chassis off and on"),
-    Kind.NOT_RECOVERED: ("the kernel could not recover it from an error", "its driver has no recovery, or the part is gone", "cold-start it"),
-}  # fmt: skip
+    Kind.NOT_RECOVERED: (
+        "the kernel could not recover it from an error",
+        "its driver has no recovery, or the part is gone",
+        "cold-start it",
+    ),
+}
 
 
 def judge_reports(picture: Picture) -> Iterator[Diagnosis]:
@@ -218,7 +240,8 @@ def _bus_errors(picture: Picture, told: set[Event]) -> Iterator[Diagnosis]:
                 Severity.FAIL if fatal else Severity.WARN,
                 "aer",
                 picture.label(bdf),
-                f"{'a fatal' if fatal else 'an uncorrectable, not fatal,'} PCIe error ({names or events[0].words['type'].strip()}){many}",
+                f"{'a fatal' if fatal else 'an uncorrectable, not fatal,'} PCIe error "
+                f"({names or events[0].words['type'].strip()}){many}",
                 line,
                 source,
                 "the link or a part on it",
@@ -274,5 +297,9 @@ def _rate(events: Sequence[Event]) -> float | None:
 
 def _check(kind: Kind) -> str:
     return {
-        Kind.CONTAINED: "dpc", Kind.POWER_FAULT: "power", Kind.POWER_STUCK: "power", Kind.NOT_READY: "reset", Kind.NOT_RECOVERED: "aer",
-    }.get(kind, "hotplug")  # fmt: skip
+        Kind.CONTAINED: "dpc",
+        Kind.POWER_FAULT: "power",
+        Kind.POWER_STUCK: "power",
+        Kind.NOT_READY: "reset",
+        Kind.NOT_RECOVERED: "aer",
+    }.get(kind, "hotplug")

@@ -33,7 +33,7 @@ def judge_bars(picture: Picture) -> Iterator[Diagnosis]:
         lost = [*_without_place(picture, function)]
         for index, size, evidence in lost[:1]:
             rest = tuple(f"BAR {other}: {why}" for other, _, why in lost[1:])
-            yield _no_place(picture, function, index, size, evidence, rest)
+            yield _no_place(picture, function, (index, size, evidence), rest)
         if not lost:
             yield from _smaller_than_like(picture, function)
 
@@ -153,7 +153,8 @@ def judge_firmware(picture: Picture) -> Iterator[Diagnosis]:
             f"firmware says that {found.rule}",
             found.line,
             "",
-            "the GPUs ask for more than this firmware hands out: memory-mapped I/O, I/O space for bridges, option ROMs or bus numbers",
+            "the GPUs ask for more than this firmware hands out: memory-mapped I/O, I/O space for bridges, option ROMs "
+            "or bus numbers",
             "detach GPUs with the host off until it boots, then compare the windows of its host bridges with the need",
         )
     legacy = [function for function in picture.on_bus if function.kind == "0300"]
@@ -236,8 +237,9 @@ def _smaller_than_like(picture: Picture, function: Function) -> Iterator[Diagnos
             )
 
 
-def _no_place(picture: Picture, function: Function, index: int, size: int, evidence: str, rest: tuple[str, ...]) -> Diagnosis:
+def _no_place(picture: Picture, function: Function, lost: tuple[int, int, str], rest: tuple[str, ...]) -> Diagnosis:
     """A GPU's BAR without an address, with the line that explains it, or the words that none does."""
+    index, size, evidence = lost
     wide = (
         is_wide(function, index)
         if function.bar(index) is not None or function.config is not None
@@ -249,7 +251,8 @@ def _no_place(picture: Picture, function: Function, index: int, size: int, evide
     line = "" if short is None else short.line
     size = size or (0 if short is None or short.name == "bridge window" else short.resource.size)
     cause, do = _cause(picture, function, size, wide=wide, short=short)
-    what = f"BAR {index}{f' of {_size(size)}' if size else ''} has no address ({'64' if wide else '32'}-bit memory-mapped I/O): {evidence}"
+    of = f" of {_size(size)}" if size else ""
+    what = f"BAR {index}{of} has no address ({'64' if wide else '32'}-bit memory-mapped I/O): {evidence}"
     return Diagnosis(
         Severity.FAIL,
         "aperture" if wide else "bars",
@@ -299,6 +302,11 @@ def _cause(picture: Picture, function: Function, size: int, *, wide: bool, short
             if wide
             else "spread the GPUs over more root ports: each takes 16 MiB or more below 4 GiB, and no option widens that"
         )
+    return _unmeasured_cause(short, wide=wide)
+
+
+def _unmeasured_cause(short: Shortage | None, *, wide: bool) -> tuple[str, str]:
+    """The likely cause where no file tells the size of the window."""
     if not wide:
         return "32-bit memory-mapped I/O is exhausted: that window is small, and every GPU before Hopper needs 16 MiB of it", (
             "spread the GPUs over more root ports, and switch option ROMs and unused functions off"
@@ -321,7 +329,8 @@ def _window_above(picture: Picture, function: Function, *, wide: bool) -> tuple[
         need = max(strides, default=0) * len(gpus)
         if window is not None and window.assigned and need > window.size:
             return (
-                f"the port window of {bridge.bdf} is {_size(window.size)}, and {len(gpus)} GPUs behind it need {_size(need)} with alignment",
+                f"the port window of {bridge.bdf} is {_size(window.size)}, and {len(gpus)} GPUs behind it need "
+                f"{_size(need)} with alignment",
                 "let firmware or kernel size that window with padding (newer kernels do), or attach fewer GPUs behind this port",
             )
     return None
@@ -379,7 +388,8 @@ def _window_shortage(picture: Picture, shortage: Shortage) -> Diagnosis:
         f"the {_size(resource.size)} that are needed behind this bridge have no place",
         shortage.line,
         picture.source_of(shortage.line),
-        f"the window above this bridge is smaller than what is behind it needs: a reserve for hot-plug of 2 MiB, or firmware's choice{given}",
+        "the window above this bridge is smaller than what is behind it needs: a reserve for hot-plug of 2 MiB, or "
+        f"firmware's choice{given}",
         "attach before the boot so that firmware sizes the window, or reserve with hpmmioprefsize; check MMIO above 4G",
         (shortage.bdf,),
         Link.BARS,

@@ -104,7 +104,8 @@ def bridge(
            f"\t\tSltSta:\tStatus: {slot}", "\t\t\tChanged: MRL- PresDet- LinkState-"] if slot else []),
         "\t\tLnkCtl2: Target Link Speed: 8GT/s, EnterCompliance- SpeedDis-",
         *(["\tCapabilities: [f24 v1] Access Control Services",
-           "\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl+ DirectTrans+", f"\t\tACSCtl:\t{acs}"] if acs else []),
+           "\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl+ DirectTrans+",
+           f"\t\tACSCtl:\t{acs}"] if acs else []),
         "\tKernel driver in use: pcieport", "", "",
     ]  # fmt: skip
     return "\n".join(line for line in lines if line or not lines) + "\n\n"
@@ -129,7 +130,8 @@ def smi(*addresses):
         f"<bar1_memory_usage><total>256 MiB</total></bar1_memory_usage></gpu>"
         for number, address in enumerate(addresses)
     )
-    return f'<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log><attached_gpus>{len(addresses)}</attached_gpus>{gpus}</nvidia_smi_log>\n'
+    head = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n'
+    return f"{head}<nvidia_smi_log><attached_gpus>{len(addresses)}</attached_gpus>{gpus}</nvidia_smi_log>\n"
 
 
 def dmesg(*lines, start=1.0):

@@ -60,7 +60,8 @@ def test_case_3_a_root_window_of_one_gib_cannot_be_widened_by_any_kernel_option(
 
 def test_case_4_a_bar_that_is_missing_without_a_word_is_found_with_the_window_and_the_need(mailed):
     """The window of a port summed without padding (cmpunlocker kernel-patch notes)."""
-    large = ("Region 0: Memory at {low:08x} (32-bit, non-prefetchable) [size=16M]", "Region 1: Memory at {high:x} (64-bit, prefetchable) [size=64G]",
+    large = ("Region 0: Memory at {low:08x} (32-bit, non-prefetchable) [size=16M]",
+             "Region 1: Memory at {high:x} (64-bit, prefetchable) [size=64G]",
              "Region 3: Memory at {more:x} (64-bit, prefetchable) [size=32M]")  # fmt: skip
     lspci = mailed.machine(
         4, root={"window": (0x382000000000, 256 * GIB)}, gpu0={"regions": large}, gpu1={"regions": large}, gpu2={"regions": large},
@@ -128,7 +129,8 @@ def test_case_8_many_vga_class_gpus_are_a_risk_in_post_and_3d_controllers_are_no
 def test_case_9_a_clash_of_a_vf_bar_warns_and_the_bar_of_the_function_itself_fails(mailed):
     """ROCm/legacy-rocm-build#6281."""
     log = mailed.dmesg(
-        "pnp 00:05: disabling [mem 0xfd000000-0xfdffffff] because it overlaps 0000:c5:00.0 BAR 7 [mem 0x00000000-0xfffffffff 64bit pref]",
+        "pnp 00:05: disabling [mem 0xfd000000-0xfdffffff] because it overlaps 0000:c5:00.0 BAR 7 [mem "
+        "0x00000000-0xfffffffff 64bit pref]",
         "pci 0000:c5:00.0: BAR 7: no space for [mem size 0x1000000000 64bit pref]",
         "pci 0000:c5:00.0: BAR 0: no space for [mem size 0x1000000000 64bit pref]",
         "amdgpu: probe of 0000:c5:00.0 failed with error -12",
@@ -193,7 +195,8 @@ def test_case_14_a_chassis_that_was_powered_late_is_told_to_be_powered_first(mai
 def test_case_15_a_shared_reserve_and_the_bottleneck_after_it_are_both_told(mailed):
     """linux-usb, 2026-04-08: a dock for which 64 GiB were asked and 32 came to each port."""
     log = mailed.dmesg(
-        "pcieport 0000:92:00.0: Assigned bridge window [mem 0x6000000000-0x67ffffffff 64bit pref] to [bus 93-bc] cannot fit 0x1000000000 "
+        "pcieport 0000:92:00.0: Assigned bridge window [mem 0x6000000000-0x67ffffffff 64bit pref] to [bus 93-bc] "
+        "cannot fit 0x1000000000 "
         "required for 0000:93:00.0 bridging to [bus 98-a4]",
         "pci 0000:98:00.0: 8.000 Gb/s available PCIe bandwidth, limited by 2.5 GT/s PCIe x4 link at 0000:66:03.0 "
         "(capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)",
