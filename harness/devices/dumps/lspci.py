@@ -442,12 +442,14 @@ def _read_region(record: _Record, region: re.Match[str]) -> None:
         index = 0 if last is None else last.index + (2 if last.is_64bit else 1)
     else:
         index = int(region["index"])
+    if "[virtual]" in region["rest"] and record.memory_on:
+        bits |= _DISABLED
     if index < 6:
         record.bars.append(_bar(index, region["at"], bits, region["rest"]))
 
 
 def _bar(index: int, at: str, flags: int, rest: str) -> Bar:
-    """A BAR of its text. A virtual one has an address that the kernel knows and the device does not hold yet."""
+    """A BAR of its text. A virtual one has an address that the kernel knows and that the device's own register does not hold."""
     size = _size(rest)
     if at.startswith("<") or (int(at, 16) == 0 and not flags & _IO):
         return Bar(index, 0, max(size - 1, 0), flags | _UNSET)
@@ -491,7 +493,9 @@ def _from_bytes(function: Function) -> Function:
     class_code = f"{config.class_code:06x}"
     is_bridge = config.header_type & 0x7F == 1
     raw = config.raw
-    subsystem = ("", "") if is_bridge else (f"{raw[0x2D]:02x}{raw[0x2C]:02x}", f"{raw[0x2F]:02x}{raw[0x2E]:02x}")
+    subsystem = (f"{raw[0x2D]:02x}{raw[0x2C]:02x}", f"{raw[0x2F]:02x}{raw[0x2E]:02x}")
+    if is_bridge or subsystem[0] == "0000":
+        subsystem = ("", "")
     filled = replace(
         function,
         vendor=f"{config.vendor:04x}",

@@ -187,7 +187,13 @@ def _without_place(picture: Picture, function: Function) -> Iterator[tuple[int, 
         if bar is None:
             yield index, _usual_size(picture, function, index), f"there is no Region {index}"
         elif _is_lost(bar):
-            yield index, bar.size or _usual_size(picture, function, index), f"Region {index} is unassigned"
+            yield index, bar.size or _usual_size(picture, function, index), _how_lost(bar)
+
+
+def _how_lost(bar: Bar) -> str:
+    if bar.start:
+        return f"Region {bar.index} is in the kernel's books and not in the device's own register ([virtual])"
+    return f"Region {bar.index} is unassigned"
 
 
 def _by_registers(function: Function) -> Iterator[tuple[int, int, str]]:
