@@ -19,7 +19,8 @@ def read(*texts):
 
 @pytest.mark.parametrize(
     ("text", "address"),
-    [("00000000:3B:00.0", "0000:3b:00.0"), ("3b:00.0", "0000:3b:00.0"), ("10000:01:00.0", "10000:01:00.0"), ("0000:3b:00", "0000:3b:00.0"),
+    [("00000000:3B:00.0", "0000:3b:00.0"), ("3b:00.0", "0000:3b:00.0"), ("10000:01:00.0", "10000:01:00.0"),
+     ("0000:3b:00", "0000:3b:00.0"),
      ("", ""), ("nothing", ""), ("0000:zz:00.0", "")],
 )  # fmt: skip
 def test_addresses_are_written_in_one_way(text, address):
@@ -29,7 +30,8 @@ def test_addresses_are_written_in_one_way(text, address):
 MESSAGE = "pci 0000:3b:00.0: BAR 1: no space for [mem size 0x10000000 64bit pref]"
 STAMPS = (
     "[    1.234567] ", "[Sun Feb 23 16:24:18 2025] ", "<6>[    1.234567] ", "kern  :warn  : [    1.234567] ", "6,3964,206764307,-;",
-    "2025-01-21T04:41:44,285060+00:00 ", "Aug 17 00:00:24 vmname kernel: [    1.234567] ", "kern  :warn  : 2025-01-21T04:41:44,285060+00:00 ",
+    "2025-01-21T04:41:44,285060+00:00 ", "Aug 17 00:00:24 vmname kernel: [    1.234567] ",
+    "kern  :warn  : 2025-01-21T04:41:44,285060+00:00 ",
     "Sun 2025-02-23 16:24:18 UTC host kernel: ", "[    1.234567] host kernel: ", "[    1.234567] [  T123] ", "",
 )  # fmt: skip
 
@@ -123,7 +125,10 @@ def test_a_topology_is_read_with_escapes_and_nics_and_twenty_gpus():
 
 
 def test_a_user_s_lspci_is_said_to_leave_out_capabilities():
-    text = "3b:00.0 3D controller [0302]: NVIDIA [10de:1e78] (rev a1)\n\tRegion 0: Memory at b0000000 (32-bit, non-prefetchable) [size=16M]\n\tCapabilities: <access denied>\n"
+    text = (
+        "3b:00.0 3D controller [0302]: NVIDIA [10de:1e78] (rev a1)\n"
+        "\tRegion 0: Memory at b0000000 (32-bit, non-prefetchable) [size=16M]\n\tCapabilities: <access denied>\n"
+    )
     (unread,) = [unread for unread in read(text).snapshot.unread if unread.what == "capabilities"]
     assert unread.of == ("0000:3b:00.0",)
     assert "as root" in unread.do
@@ -148,7 +153,11 @@ def test_several_formats_join_into_one_function_and_the_sizes_stay():
     text = (
         "3b:00.0 3D controller [0302]: NVIDIA [10de:1e78]\n\tRegion 1: Memory at 382000000000 (64-bit, prefetchable) [size=256M]\n"
     )
-    udev = "P: /devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0\nE: PCI_CLASS=30200\nE: PCI_ID=10DE:1E78\nE: PCI_SUBSYS_ID=10DE:13D8\nE: PCI_SLOT_NAME=0000:3b:00.0\nE: DRIVER=nvidia\n\nP: /devices/pci0000:3a/0000:3a:00.0\nE: PCI_CLASS=60400\nE: PCI_ID=8086:2030\nE: PCI_SLOT_NAME=0000:3a:00.0\n"
+    udev = (
+        "P: /devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0\nE: PCI_CLASS=30200\nE: PCI_ID=10DE:1E78\n"
+        "E: PCI_SUBSYS_ID=10DE:13D8\nE: PCI_SLOT_NAME=0000:3b:00.0\nE: DRIVER=nvidia\n\n"
+        "P: /devices/pci0000:3a/0000:3a:00.0\nE: PCI_CLASS=60400\nE: PCI_ID=8086:2030\nE: PCI_SLOT_NAME=0000:3a:00.0\n"
+    )
     picture = read(bytes_only, text, udev)
     (gpu,) = picture.on_bus
     assert (gpu.path, gpu.driver, gpu.subsystem, gpu.bar(1).size) == ("pci0000:3a/00.0/00.0", "nvidia", "10de:13d8", 256 << 20)
@@ -161,7 +170,8 @@ def test_a_tar_of_sysfs_gives_tree_bars_links_and_driver():
     files = {
         f"{folder}/class": "0x030200", f"{folder}/vendor": "0x10de", f"{folder}/device": "0x1e78", f"{folder}/numa_node": "-1",
         f"{folder}/current_link_speed": "2.5 GT/s PCIe", f"{folder}/current_link_width": "16", f"{folder}/max_link_width": "16",
-        f"{folder}/resource": "0x00000000b0000000 0x00000000b0ffffff 0x0000000000040200\n0x0000382000000000 0x000038200fffffff 0x000000000014220c\n",
+        f"{folder}/resource": "0x00000000b0000000 0x00000000b0ffffff 0x0000000000040200\n"
+                              "0x0000382000000000 0x000038200fffffff 0x000000000014220c\n",
         "sys/devices/pci0000:3a/0000:3a:00.0/class": "0x060400",
     }  # fmt: skip
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:

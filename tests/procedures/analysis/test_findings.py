@@ -83,7 +83,7 @@ def test_files_of_two_machines_are_told_apart_and_accuse_nobody(mailed):
 def test_xids_of_programs_warn_and_xids_of_parts_fail(mailed):
     log = mailed.dmesg(*(f"NVRM: Xid (PCI:0000:3d:00): {number}, pid=1, words" for number in (13, 31, 43, 48, 63, 94)))
     analysis = mailed.analysed(log)
-    assert {each for each in mailed.warnings(analysis)} == {"xid-13", "xid-31", "xid-43", "xid-63"}
+    assert set(mailed.warnings(analysis)) == {"xid-13", "xid-31", "xid-43", "xid-63"}
     (failed,) = [each for each in analysis.diagnoses if each.severity == "FAIL"]
     assert failed.check == "xid-48"
     assert "Xid (PCI:0000:3d:00): 94" in "".join(failed.then)
@@ -131,7 +131,10 @@ def test_a_full_width_bottleneck_is_a_gpu_at_rest(mailed):
 
 
 def test_the_display_of_a_management_board_is_no_gpu(mailed):
-    board = "03:00.0 VGA compatible controller [0300]: Matrox Electronics Systems Ltd. G200eW3 [102b:0536] (rev 04)\n\tRegion 0: Memory at <unassigned> (32-bit, prefetchable)\n\n"
+    board = (
+        "03:00.0 VGA compatible controller [0300]: Matrox Electronics Systems Ltd. G200eW3 [102b:0536] (rev 04)\n"
+        "\tRegion 0: Memory at <unassigned> (32-bit, prefetchable)\n\n"
+    )
     analysis = mailed.analysed(board + mailed.machine(1))
     assert analysis.counts[0] == ("enumerated", 1)
     assert not analysis.failed
