@@ -24,6 +24,7 @@ from harness.devices.pcie import Function
 from harness.errors import UsageMistake
 from harness.procedures.analysis.analysis import Analysis, analyse
 from harness.procedures.analysis.diagnosis import Diagnosis, Severity
+from harness.procedures.analysis.space import need_of
 from harness.units import amount
 
 _WIDTH = 160
@@ -77,7 +78,7 @@ def as_text(analysis: Analysis) -> Iterator[str]:
     windows = list(_windows(picture))
     if windows:
         yield ""
-        yield "address windows of the host bridges, by the kernel log"
+        yield "address space of the host bridges"
         yield from windows
     for diagnosis in analysis.diagnoses:
         yield ""
@@ -136,7 +137,7 @@ def _tree(picture: Picture) -> Iterator[str]:
 
 
 def _line(picture: Picture, function: Function) -> str:
-    words = [function.bdf, f"[{function.id}]" if function.vendor else ""]
+    words = [function.bdf, f"[{function.vendor}:{function.device or '????'}]" if function.vendor else ""]
     link = function.link
     if link.current_width is not None and not function.is_gone:
         speed = f"{link.current_speed:g} GT/s " if link.current_speed else ""
@@ -156,13 +157,21 @@ def _line(picture: Picture, function: Function) -> str:
 
 
 def _windows(picture: Picture) -> Iterator[str]:
-    for root in dict.fromkeys(window.root for window in picture.snapshot.windows):
+    """What each host bridge may hand out, and what the GPUs behind it need at least."""
+    holders = [function.root for function in picture.on_bus if function.bars]
+    for root in dict.fromkeys([*(window.root for window in picture.snapshot.windows), *holders]):
         sizes = [f"{'32' if window.is_32bit else '64'}-bit {_size(window.size)}" for window in picture.windows_of(root)]
         buses = next((each for each in picture.snapshot.log.roots if each.root == root and each.kind == "bus"), None)
         if buses is not None:
             sizes.append(f"{buses.size} buses ({buses.start:02x}-{buses.end:02x})")
-        gpus = sum(function.root == root for function in picture.on_bus)
-        yield f"  {root}: {', '.join(sizes) or 'none of a MiB or more'}{f'; {gpus} GPUs' if gpus else ''}"
+        gpus = holders.count(root)
+        narrow, wide = need_of(picture, root)
+        need = (
+            f"; {gpus} GPU{'s' * (gpus != 1)} need {_size(narrow)} of 32-bit and {_size(wide)} of 64-bit space at least"
+            if gpus
+            else ""
+        )
+        yield f"  {root}: {', '.join(sizes) or 'windows not told (the kernel log of the boot tells them)'}{need}"
 
 
 def _as_fact(picture: Picture, function: Function) -> dict[str, object]:

@@ -15,7 +15,7 @@ from harness.procedures.analysis.paths import judge_gone, judge_links, judge_pee
 from harness.procedures.analysis.reports import judge_bottlenecks, judge_error_owner, judge_reports
 from harness.procedures.analysis.samples import judge_samples
 from harness.procedures.analysis.space import judge_bars, judge_buses, judge_firmware, judge_shortages, judge_windows
-from harness.procedures.chain import trace
+from harness.procedures.chain import Loss, trace
 
 _JUDGES = (
     judge_firmware,
@@ -106,16 +106,22 @@ def _against(picture: Picture, platform: Platform) -> Iterator[Diagnosis]:
     if not picture.has(Format.SYSFS, Format.LSPCI, Format.LSPCI_HEX):
         return
     chain = trace(picture.snapshot, platform, platform.slots)
+    together: dict[tuple[str, str], list[Loss]] = {}
     for loss in (*chain.uplinks, *chain.losses):
-        function = picture.snapshot.at(loss.path)
+        together.setdefault((loss.path, loss.link.value), []).append(loss)
+    for (path, check), losses in together.items():
+        first = losses[0]
+        places = ", ".join(dict.fromkeys(loss.place for loss in losses))
+        function = picture.snapshot.at(path)
         yield Diagnosis(
             Severity.FAIL,
-            loss.link.value,
-            loss.place,
-            f"{loss.place} is lost: {loss.evidence}",
+            check,
+            places,
+            f"expected by the platform and lost at {path}",
+            first.evidence,
             "",
-            "",
-            loss.cause,
-            loss.do,
+            first.cause,
+            first.do,
             () if function is None else (function.bdf,),
+            Link.BARS if check in ("bars", "aperture") else Link.OTHER,
         )

@@ -171,6 +171,20 @@ def judge_firmware(picture: Picture) -> Iterator[Diagnosis]:
         )
 
 
+def need_of(picture: Picture, root: str) -> tuple[int, int]:
+    """What the GPUs behind a host bridge need at least, in bytes of 32-bit and of prefetchable space, each in its own window.
+
+    A bridge's window is a multiple of 1 MiB and lies at a multiple of its largest BAR, so a GPU occupies more than its BARs' sum.
+    """
+    gpus = [function for function in picture.on_bus if function.root == root and function.bars]
+    narrow = 0
+    for function in gpus:
+        sizes = [bar.size for bar in function.bars if bar.index < 6 and bar.is_memory and not bar.prefetchable]
+        largest = max(1 << 20, *sizes, 0)
+        narrow += -(-sum(sizes) // largest) * largest
+    return narrow, max((_stride(function) for function in gpus), default=0) * len(gpus)
+
+
 def _without_place(picture: Picture, function: Function) -> Iterator[tuple[int, int, str]]:
     """The memory BARs of a GPU that need a place and have none: (index, bytes or 0, how it shows)."""
     if picture.bars_from.get(function.bdf) is Format.KERNEL_LOG or not function.bars:
@@ -302,6 +316,13 @@ def _cause(picture: Picture, function: Function, size: int, *, wide: bool, short
         )
     if above := _window_above(picture, function, wide=wide):
         return above
+    need = need_of(picture, root)[wide]
+    if largest and need and need * 2 <= largest:
+        return (
+            f"the {'64' if wide else '32'}-bit window of {root}, {_size(largest)}, could hold the {_size(need)} of these GPUs: "
+            "a bridge's window between is too small, as after a hot-add, or something else took the space",
+            "compare the windows of the bridges above with those of a good neighbour; attach before the boot, or boot once with pci=realloc",
+        )
     if largest:
         return f"the {'64' if wide else '32'}-bit window of {root}, {_size(largest)}, is used up by what is behind it", (
             _GRANULARITY

@@ -138,3 +138,32 @@ def test_the_display_of_a_management_board_is_no_gpu(mailed):
     analysis = mailed.analysed(board + mailed.machine(1))
     assert analysis.counts[0] == ("enumerated", 1)
     assert not analysis.failed
+
+
+def test_a_root_window_that_could_hold_them_all_is_not_accused(mailed):
+    lost = {"regions": (MIB, "Region 1: Memory at <unassigned> (64-bit, prefetchable)")}
+    line = "pci 0000:3d:00.0: BAR 1: no space for [mem size 0x10000000 64bit pref]"
+
+    def window(last):
+        return mailed.dmesg(
+            "pci_bus 0000:3a: root bus resource [bus 3a-5c]",
+            f"pci_bus 0000:3a: root bus resource [mem 0x382000000000-{last} window]",
+            line,
+        )
+
+    roomy = mailed.told(mailed.analysed(mailed.machine(3, gpu0=lost), window("0x382fffffffff")), "aperture")
+    full = mailed.told(mailed.analysed(mailed.machine(3, gpu0=lost), window("0x38205fffffff")), "aperture")
+    assert "64 GiB, could hold the 1536 MiB of these GPUs" in roomy
+    assert "1536 MiB, is used up" in full
+
+
+def test_slots_that_a_platform_expects_and_that_are_lost_together_are_told_together(mailed):
+    from harness import locator
+
+    platform, _ = locator.find_platform("lqd8360")
+    analysis = mailed.analysed(mailed.machine(2), platform=platform)
+    assert analysis.counts[:2] == (("expected", 20), ("enumerated", 2))
+    lost = [each for each in analysis.diagnoses if "expected by the platform" in each.what]
+    assert 0 < len(lost) < 20
+    named = ", ".join(each.where for each in lost)
+    assert all(slot.name in named for slot in platform.slots)
