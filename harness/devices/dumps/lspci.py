@@ -13,28 +13,21 @@ What ``lspci`` was not allowed to read is ``unread``, never "none".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from harness.devices.dumps.harvest import Format, Harvest, full_address
+from harness.devices.dumps.lspci_registers import ToldRegisters, first_number
 from harness.devices.pcie import (
-    Acs,
-    Aer,
     Bar,
     ConfigSpace,
-    Dpc,
-    Express,
     Function,
     IommuGroup,
     Link,
-    LinkRegisters,
     PortType,
     ResizableBar,
-    SlotRegisters,
-    Sriov,
     Unread,
     decode_config,
-    generation_of,
     speed_of,
 )
 
@@ -59,7 +52,6 @@ _BUS = re.compile(
     r"Bus: primary=(?P<primary>[0-9a-f]{2}), secondary=(?P<secondary>[0-9a-f]{2}), subordinate=(?P<subordinate>[0-9a-f]{2})"
 )
 _EXPRESS = re.compile(r"Express (?:\(v(?P<version>\d)\) )?(?P<type>[A-Z][^(,\[]*?)(?: \(Slot(?P<slot>[+-])\))?(?:,| MSI|$)")
-_SPEED = re.compile(r"Speed (?P<speed>[\d.]+|unknown) ?(?:GT/s)?.*?Width x(?P<width>\d+)")
 _REBAR = re.compile(r"BAR (?P<index>\d): current size: (?P<size>\S+?), supported: (?P<sizes>.*)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _REBAR_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -83,16 +75,6 @@ _PORTS = {
     "PCI-Express to PCI/PCI-X Bridge": PortType.TO_PCI, "PCI/PCI-X to PCI-Express Bridge": PortType.FROM_PCI,
     "Root Complex Integrated Endpoint": PortType.INTEGRATED, "Root Complex Event Collector": PortType.EVENT_COLLECTOR,
 }  # fmt: skip
-_UNCORRECTABLE = {
-    "DLP": 4, "SDES": 5, "TLP": 12, "FCP": 13, "CmpltTO": 14, "CmpltAbrt": 15, "UnxCmplt": 16, "RxOF": 17, "MalfTLP": 18,
-    "ECRC": 19, "UnsupReq": 20, "ACSViol": 21, "UncorrIntErr": 22, "BlockedTLP": 23, "AtomicOpBlocked": 24, "TLPBlockedErr": 25,
-    "PoisonTLPBlocked": 26,
-}  # fmt: skip
-_CORRECTABLE = {
-    "RxErr": 0, "BadTLP": 6, "BadDLLP": 7, "Rollover": 8, "Timeout": 12, "AdvNonFatalErr": 13, "NonFatalErr": 13, "CorrIntErr": 14,
-    "HeaderOF": 15,
-}  # fmt: skip
-_ACS = {"SrcValid": 0, "TransBlk": 1, "ReqRedir": 2, "CmpltRedir": 3, "UpstreamFwd": 4, "EgressCtrl": 5, "DirectTrans": 6}
 _PREFETCH, _MEMORY, _IO, _MEM_64, _UNSET, _DISABLED = 0x2000, 0x200, 0x100, 0x100000, 0x20000000, 0x10000000
 
 
@@ -144,19 +126,14 @@ class _Record:
     has_capabilities: bool = False
     memory_on: bool | None = None
     gone: bool = False
-    express: dict[str, str] = field(default_factory=dict)
-    port: PortType | None = None
-    has_slot: bool = False
-    version: int = 0
-    lines: dict[str, str] = field(default_factory=dict)
-    rebar: list[ResizableBar] = field(default_factory=list)
+    told: ToldRegisters = field(default_factory=ToldRegisters)
     is_virtual_rebar: bool = False
     rows: dict[int, bytes] = field(default_factory=dict)
 
     def freeze(self) -> Function:
         """What became of the record."""
         raw = _joined(self.rows)
-        config = decode_config(raw) if raw else self._told()
+        config = decode_config(raw) if raw else self._config()
         function = Function(
             bdf=self.bdf,
             path="",
@@ -177,109 +154,13 @@ class _Record:
         )
         return _from_bytes(function) if raw and config is not None else _with_link(function)
 
-    def _told(self) -> ConfigSpace | None:
+    def _config(self) -> ConfigSpace | None:
         """The registers that the text tells; None where it tells of no capability at all."""
         if self.gone:
             return ConfigSpace(b"", gone=True, problems=("lspci shows all ones: the device is gone",))
         if not self.has_capabilities or self.denied:
             return None
-        return ConfigSpace(
-            b"",
-            gone=False,
-            problems=(),
-            header_type=1 if self.class_code.startswith("0604") else 0,
-            command=2 if self.memory_on else 0,
-            express=self._express(),
-            aer=self._aer(),
-            acs=self._acs(),
-            serial=self.lines.get("serial", ""),
-            sriov=self._sriov(),
-            ari="ari" in self.lines,
-            dpc=self._dpc(),
-            rebar=tuple(self.rebar),
-            told=True,
-        )
-
-    def _express(self) -> Express | None:
-        if self.port is None or "DevCtl" not in self.lines:
-            return None
-        control = self.lines["DevCtl"]
-        return Express(
-            offset=0,
-            version=self.version,
-            type=self.port,
-            payload_most=_first_int(r"MaxPayload (\d+)", self.lines.get("DevCap", "")),
-            payload=_first_int(r"MaxPayload (\d+)", control),
-            request=_first_int(r"MaxReadReq (\d+)", control),
-            extended_tag=_plus(control, "ExtTag"),
-            relaxed_ordering=_plus(control, "RlxdOrd"),
-            status=_bits(
-                self.lines.get("DevSta", ""),
-                {"CorrErr": 0, "NonFatalErr": 1, "UncorrErr": 1, "FatalErr": 2, "UnsupReq": 3, "UnsuppReq": 3},
-            ),
-            link=self._link(),
-            slot=self._slot(),
-        )
-
-    def _link(self) -> LinkRegisters | None:
-        most, now = _SPEED.search(self.lines.get("LnkCap", "")), _SPEED.search(self.lines.get("LnkSta", ""))
-        if most is None or now is None:
-            return None
-        state, reports = self.lines["LnkSta"], "LLActRep+" in self.lines["LnkCap"]
-        control = self.lines.get("LnkCtl", "")
-        target = re.search(r"Target Link Speed: ([\d.]+)", self.lines.get("LnkCtl2", ""))
-        return LinkRegisters(
-            generation_most=_generation(most["speed"]),
-            width_most=int(most["width"]),
-            generation=_generation(now["speed"]),
-            width=int(now["width"]),
-            active=_plus(state, "DLActive") if reports else None,
-            training=_plus(state, "Train"),
-            disabled=_plus(control, "Disabled"),
-            target=_generation(target[1]) if target else 0,
-            aspm=(1 if re.search(r"ASPM L0s", control) else 0) | (2 if re.search(r"ASPM (?:L0s )?L1 Enabled", control) else 0),
-        )
-
-    def _slot(self) -> SlotRegisters | None:
-        capability, status = self.lines.get("SltCap", ""), self.lines.get("SltSta", "")
-        if not self.has_slot or not status:
-            return None
-        state, _, changed = status.partition("Changed:")
-        return SlotRegisters(
-            number=_first_int(r"Slot #(\d+)", capability),
-            hotplug=_plus(capability, "HotPlug"),
-            surprise=_plus(capability, "Surprise"),
-            presence=_plus(state, "PresDet"),
-            presence_changed=_plus(changed, "PresDet"),
-            link_changed=_plus(changed, "LinkState"),
-            power_fault=_plus(state, "PowerFlt"),
-        )
-
-    def _aer(self) -> Aer | None:
-        if "UESta" not in self.lines:
-            return None
-        uncorrectable = [_bits(self.lines.get(key, ""), _UNCORRECTABLE) for key in ("UESta", "UEMsk", "UESvrt")]
-        return Aer(*uncorrectable, *(_bits(self.lines.get(key, ""), _CORRECTABLE) for key in ("CESta", "CEMsk")))
-
-    def _acs(self) -> Acs | None:
-        if "ACSCtl" not in self.lines:
-            return None
-        return Acs(_bits(self.lines.get("ACSCap", ""), _ACS), _bits(self.lines["ACSCtl"], _ACS))
-
-    def _sriov(self) -> Sriov | None:
-        text = self.lines.get("IOVSta", "")
-        if "Total VFs" not in text:
-            return None
-        return Sriov(*(_first_int(rf"{name} VFs: (\d+)", text) for name in ("Initial", "Total", "Number of")))
-
-    def _dpc(self) -> Dpc | None:
-        status = self.lines.get("DpcSta", "")
-        if not status:
-            return None
-        reason = _first_int(r"Reason:0(\d)", status) & 0x3
-        source = re.search(r"Source: ([0-9a-f]{4})", self.lines.get("Source", status))
-        trigger = _first_int(r"Trigger:(\d)", self.lines.get("DpcCtl", ""))
-        return Dpc(trigger, (1 if _plus(status, "Trigger") else 0) | reason << 1, int(source[1], 16) if source else 0)
+        return self.told.config(is_bridge=self.class_code.startswith("0604"), memory_on=bool(self.memory_on))
 
 
 def _records(text: str) -> Iterator[_Record]:
@@ -380,17 +261,17 @@ def _read(record: _Record, line: str, pending: str) -> str:
         and re.fullmatch(r"[A-Z][A-Za-z0-9]{2,12}", key)
         and key not in ("Changed", "Control", "Status", "Masking", "Address", "Region")
     ):
-        record.lines.setdefault(key, rest)
+        record.told.lines.setdefault(key, rest)
         return key
     if (rebar := _REBAR.match(bare)) and not record.is_virtual_rebar:
         sizes = tuple(size for word in rebar["sizes"].split() if (size := _rebar_size(word)))
-        record.rebar.append(ResizableBar(int(rebar["index"]), _rebar_size(rebar["size"]), sizes))
+        record.told.rebar.append(ResizableBar(int(rebar["index"]), _rebar_size(rebar["size"]), sizes))
         return ""
     if bare.startswith("Initial VFs"):
-        record.lines["IOVSta"] = bare
+        record.told.lines["IOVSta"] = bare
         return ""
     if pending:
-        record.lines[pending] += f" {bare}"
+        record.told.lines[pending] += f" {bare}"
     return pending
 
 
@@ -408,7 +289,7 @@ def _read_shallow(record: _Record, bare: str) -> None:
     elif bare.startswith("Control:"):
         record.memory_on = "Mem+" in bare
     elif bare.startswith("NUMA node:"):
-        record.numa = _first_int(r"NUMA node: (\d+)", bare) if re.search(r"NUMA node: \d", bare) else None
+        record.numa = first_number(r"NUMA node: (\d+)", bare) if re.search(r"NUMA node: \d", bare) else None
     elif bare.startswith("IOMMU group:"):
         record.group = bare.partition(":")[2].strip()
     elif bare.startswith("Kernel driver in use:"):
@@ -423,13 +304,13 @@ def _read_capability(record: _Record, bare: str) -> None:
     record.has_capabilities = True
     record.is_virtual_rebar = "Virtual Resizable BAR" in bare
     if "Express" in bare and (found := _EXPRESS.search(bare)):
-        record.port = _PORTS.get(found["type"].strip(), PortType.UNKNOWN)
-        record.has_slot = found["slot"] == "+"
-        record.version = int(found["version"] or 1)
+        record.told.port = _PORTS.get(found["type"].strip(), PortType.UNKNOWN)
+        record.told.has_slot = found["slot"] == "+"
+        record.told.version = int(found["version"] or 1)
     elif serial := re.search(r"Device Serial Number ([0-9a-f-]{23})", bare):
-        record.lines["serial"] = serial[1]
+        record.told.lines["serial"] = serial[1]
     elif "Alternative Routing-ID" in bare:
-        record.lines["ari"] = bare
+        record.told.lines["ari"] = bare
 
 
 def _read_region(record: _Record, region: re.Match[str]) -> None:
@@ -542,25 +423,3 @@ def _size(text: str) -> int:
 def _rebar_size(word: str) -> int:
     found = re.fullmatch(r"(\d+)([KMGT]B)", word)
     return int(found[1]) * _REBAR_UNITS[found[2]] if found else 0
-
-
-def _generation(speed: str) -> int:
-    try:
-        return generation_of(float(speed)) or 0
-    except ValueError:
-        return 0
-
-
-def _plus(text: str, name: str) -> bool:
-    return re.search(rf"\b{name}\+", text) is not None
-
-
-def _bits(text: str, names: dict[str, int]) -> int:
-    """The bits whose names stand with a plus."""
-    found: Iterable[str] = re.findall(r"(\w+)\+", text)
-    return sum({1 << names[name] for name in found if name in names})
-
-
-def _first_int(pattern: str, text: str) -> int:
-    found = re.search(pattern, text)
-    return int(found[1]) if found and found[1] else 0

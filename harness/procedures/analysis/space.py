@@ -321,7 +321,7 @@ def _cause(picture: Picture, function: Function, size: int, *, wide: bool, short
         return (
             f"the {'64' if wide else '32'}-bit window of {root}, {_size(largest)}, could hold the {_size(need)} of these GPUs: "
             "a bridge's window between is too small, as after a hot-add, or something else took the space",
-            "compare the windows of the bridges above with those of a good neighbour; attach before the boot, or boot once with pci=realloc",
+            "compare the bridges' windows with a good neighbour's; attach before the boot, or boot once with pci=realloc",
         )
     if largest:
         return f"the {'64' if wide else '32'}-bit window of {root}, {_size(largest)}, is used up by what is behind it", (
