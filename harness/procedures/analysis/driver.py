@@ -1,16 +1,14 @@
-"""What the driver says of its GPUs: in its own lines, in Xids, in nvidia-smi; and whom it does not see at all."""
+"""What the driver says in the kernel log, in its own lines and in Xids; and whom on the bus it does not see at all."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from harness.devices.dumps.harvest import DriverGpu
 from harness.devices.dumps.picture import Picture
 from harness.devices.pcie.kernel_events import Event, Kind
 from harness.devices.pcie.xids import meaning_of
 from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity
-from harness.units import amount
 
 _OTHER_OWNERS = ("nouveau", "vfio-pci", "pci-stub", "xen-pciback")
 
@@ -64,31 +62,6 @@ def judge_xids(picture: Picture) -> Iterator[Diagnosis]:
             (bdf,),
             Link.RUNTIME if severity is Severity.FAIL else Link.OTHER,
         )
-
-
-def judge_gpus(picture: Picture) -> Iterator[Diagnosis]:
-    """Every GPU of nvidia-smi: lost, memory, fabric, recovery, throttles."""
-    for gpu in picture.gpus:
-        yield from _gpu(picture, gpu)
-    yield from _apertures(picture)
-    for matrix in picture.matrices:
-        bad = [
-            f"{row} to {column}: {cell}"
-            for (row, column), cell in matrix.cells.items()
-            if cell in ("CNS", "GNS", "TNS", "NS", "DR", "U")
-        ]
-        if bad and matrix.what == "peer access":
-            yield Diagnosis(
-                Severity.WARN,
-                "peer-access",
-                f"{len(bad)} pairs",
-                "the driver offers no peer access between some GPUs",
-                "; ".join(bad[:6]),
-                "",
-                "the chipset, the tree or the driver's settings (CNS chipset, GNS GPU, TNS topology, NS not supported, DR "
-                "disabled by a registry key)",
-                "check where these GPUs sit in the tree; OK here does not exclude a fault of ACS",
-            )
 
 
 def judge_views(picture: Picture) -> Iterator[Diagnosis]:
@@ -169,169 +142,6 @@ def _drivers(picture: Picture) -> Iterator[Diagnosis]:
                 (function.bdf,),
                 Link.DRIVER,
             )
-
-
-def _gpu(picture: Picture, gpu: DriverGpu) -> Iterator[Diagnosis]:
-    where = picture.label(gpu.address) if gpu.address else gpu.name or gpu.uuid
-    if gpu.serial and gpu.serial not in ("REDACTED",):
-        where = f"{where}, serial {gpu.serial}"
-    parts = (gpu.address,) if gpu.address else ()
-    if gpu.lost:
-        yield Diagnosis(
-            Severity.FAIL,
-            "lost",
-            where,
-            "the driver has lost this GPU",
-            gpu.lost,
-            gpu.source,
-            "it fell off the bus after the driver had started it: power, heat, or its link",
-            "read the kernel log for Xid 79, then cold-start machine and chassis; swap the card's slot if it comes back",
-            parts,
-            Link.RUNTIME,
-        )
-    if gpu.retirement_pending:
-        yield Diagnosis(
-            Severity.FAIL,
-            "retirement",
-            where,
-            "a page of memory waits to be retired",
-            f"Retired pages: {gpu.retired_single} single bit, {gpu.retired_double} double bit, pending: Yes",
-            gpu.source,
-            "ECC found bad memory; programs can still hit it",
-            "drain the GPU and reset it; replace it if pages keep coming",
-            parts,
-        )
-    elif (gpu.retired_single or 0) + (gpu.retired_double or 0) > 0:
-        many = (gpu.retired_single or 0) + (gpu.retired_double or 0) >= 60
-        yield Diagnosis(
-            Severity.WARN,
-            "retirement",
-            where,
-            f"{gpu.retired_single} pages were retired for single-bit and {gpu.retired_double} for double-bit errors",
-            "",
-            gpu.source,
-            "worn memory" + ("; few pages are left to retire (64 at most)" if many else ""),
-            "plan to replace this card" if many else "watch the counts",
-            parts,
-        )
-    if gpu.remap_failed:
-        yield Diagnosis(
-            Severity.FAIL,
-            "remap",
-            where,
-            "a row of memory could not be remapped",
-            "Remapping Failure Occurred: Yes",
-            gpu.source,
-            "no spare rows are left",
-            "replace the card",
-            parts,
-        )
-    if gpu.remap_pending:
-        yield Diagnosis(
-            Severity.FAIL,
-            "remap",
-            where,
-            "a row of memory waits to be remapped",
-            "Remapped Rows Pending: Yes",
-            gpu.source,
-            "ECC found bad memory",
-            "drain the GPU and reset it",
-            parts,
-        )
-    if gpu.uncorrected:
-        yield Diagnosis(
-            Severity.FAIL,
-            "ecc",
-            where,
-            f"{gpu.uncorrected} uncorrectable memory errors since the driver was loaded",
-            "",
-            gpu.source,
-            "bad memory",
-            "reset the GPU, test its memory, replace it if they come back",
-            parts,
-        )
-    elif gpu.uncorrected_ever:
-        yield Diagnosis(
-            Severity.WARN,
-            "ecc",
-            where,
-            f"{gpu.uncorrected_ever} uncorrectable memory errors in its life, none since the driver was loaded",
-            "",
-            gpu.source,
-            "bad memory that was retired or remapped",
-            "watch the count",
-            parts,
-        )
-    if gpu.fabric:
-        yield Diagnosis(
-            Severity.FAIL,
-            "fabric",
-            where,
-            f"its NVLink fabric is not healthy: {gpu.fabric}",
-            "",
-            gpu.source,
-            "an NVLink or NVSwitch route, or the fabric manager",
-            "read the fabric manager's log; reset GPUs and switches together",
-            parts,
-        )
-    if gpu.recovery:
-        yield Diagnosis(
-            Severity.FAIL,
-            "recovery",
-            where,
-            f"the driver wants a recovery action: {gpu.recovery}",
-            "",
-            gpu.source,
-            "an earlier error",
-            "do it, and look for the Xid before it",
-            parts,
-        )
-    if gpu.throttles:
-        yield Diagnosis(
-            Severity.WARN,
-            "throttle",
-            where,
-            f"clocks are held down: {', '.join(gpu.throttles)}",
-            "",
-            gpu.source,
-            "cooling or power",
-            "check fans, air and the power cables",
-            parts,
-        )
-    if gpu.width and gpu.width_most and gpu.width < gpu.width_most:
-        yield Diagnosis(
-            Severity.WARN,
-            "width",
-            where,
-            f"its link has x{gpu.width} of the card's x{gpu.width_most} lanes",
-            "",
-            gpu.source,
-            "a slot or a virtual machine with fewer lanes, or a degraded link: the port above is not in nvidia-smi",
-            "compare both ends in lspci -vvv",
-            parts,
-        )
-
-
-def _apertures(picture: Picture) -> Iterator[Diagnosis]:
-    """GPUs of one name whose apertures differ."""
-    for name in {gpu.name for gpu in picture.gpus if gpu.name}:
-        alike = [gpu for gpu in picture.gpus if gpu.name == name and gpu.aperture]
-        most = max((gpu.aperture or 0 for gpu in alike), default=0)
-        for gpu in alike:
-            if gpu.aperture is not None and gpu.aperture < most:
-                (has, wants), unit = amount(gpu.aperture, most, unit="B")
-                yield Diagnosis(
-                    Severity.FAIL,
-                    "aperture",
-                    picture.label(gpu.address),
-                    f"its aperture (BAR1) is {has} {unit}, that of its like {wants} {unit}",
-                    "",
-                    gpu.source,
-                    "too little 64-bit address space, or another display mode",
-                    "compare the windows above; read the mode with the vendor's tool",
-                    (gpu.address,),
-                    Link.BARS,
-                )
 
 
 _LINES: dict[Kind, tuple[Severity, str, Link, str, str, str]] = {
