@@ -265,4 +265,4 @@ def _unread(harvests: Sequence[Harvest], *, reaches_boot: bool) -> tuple[Unread,
     if not formats & set(_DRIVER):
         unread.append(Unread("the driver's view", "no nvidia-smi among the files", "mail nvidia-smi -q -x"))
     unread.append(Unread("bandwidth between GPUs", "no file shows it", "measure it: it can collapse with every register in order"))
-    return tuple(unread)
+    return tuple(dict.fromkeys(unread))

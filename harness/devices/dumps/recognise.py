@@ -16,6 +16,8 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from harness.devices.dumps import lspci_tree
@@ -28,6 +30,7 @@ from harness.devices.dumps.nvidia_smi import parse_smi_query, parse_smi_table, p
 from harness.devices.dumps.sysfs import SysfsFiles
 from harness.devices.dumps.topology_xml import parse_hwloc, parse_nccl
 from harness.devices.dumps.udev import parse_udev
+from harness.devices.pcie import Unread
 from harness.errors import UsageMistake
 
 LARGEST = 1 << 29
@@ -78,59 +81,63 @@ def read_dump(name: str, data: bytes) -> tuple[Harvest, ...]:
 def _unpack(name: str, data: bytes, depth: int) -> Iterator[Harvest]:
     if depth > 4:
         raise UsageMistake(f"{name}: packed more than four times")
-    if (unpacked := _decompress(name, data)) is not None:
-        yield from _unpack(name, unpacked, depth + 1)
+    if (unpacker := _unpacker_for(data)) is not None:
+        unpacked, is_whole = _decompress(name, data, unpacker)
+        cut = () if is_whole else (Unread("the end of the file", f"{name} is cut off or damaged", "mail it again"),)
+        for harvest in _unpack(name, unpacked, depth + 1):
+            yield replace(harvest, unread=(*harvest.unread, *cut))
     elif data[257:262] == b"ustar":
         yield from _read_tar(name, data, depth)
     else:
         yield from _read_text(name, data.decode("utf-8", "replace"))
 
 
-def _decompress(name: str, data: bytes) -> bytes | None:
-    """The unpacked content, as far as it goes in a file that was cut off; None where it is not packed."""
-    feed: Callable[[], tuple[Callable[[bytes, int], bytes], Callable[[], bytes]]]
+class _Unpacker(Protocol):
+    """What the unpackers of the standard library have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /, max_length: int = ...) -> bytes:
+        """At most so many bytes of what the data unpack to."""
+
+
+def _unpacker_for(data: bytes) -> Callable[[], _Unpacker] | None:
+    """What unpacks data that begin so; None where they are not packed."""
     if data.startswith(b"\x1f\x8b"):
-        feed = _gzip
-    elif data.startswith(b"BZh"):
-        feed = _bzip2
-    elif data.startswith(b"\xfd7zXZ\x00"):
-        feed = _xz
-    else:
-        return None
-    pieces, size, rest = [], 0, data
+        return lambda: zlib.decompressobj(wbits=31)
+    if data.startswith(b"BZh"):
+        return bz2.BZ2Decompressor
+    if data.startswith(b"\xfd7zXZ\x00"):
+        return lambda: lzma.LZMADecompressor(memlimit=1 << 28)
+    return None
+
+
+def _decompress(name: str, data: bytes, unpacker: Callable[[], _Unpacker]) -> tuple[bytes, bool]:
+    """The unpacked content as far as it goes, and whether it is whole."""
+    pieces, size, rest, is_whole = [], 0, data, True
     try:
         while rest:
-            take, left = feed()
-            piece = take(rest, LARGEST + 1 - size)
+            unpacking = unpacker()
+            piece = unpacking.decompress(rest, LARGEST + 1 - size)
             pieces.append(piece)
             size += len(piece)
             if size > LARGEST:
                 raise UsageMistake(f"{name}: unpacks to more than {LARGEST >> 20} MiB; cut out what matters")
-            following = left()
-            if len(following) >= len(rest):
+            is_whole = unpacking.eof
+            if not is_whole:
                 break
-            rest = following
+            rest = unpacking.unused_data
     except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError) as error:
         if not size:
             raise UsageMistake(f"{name}: the packed file is damaged: {error}") from error
+        is_whole = False
     if not size:
         raise UsageMistake(f"{name}: the packed file is cut off before its first byte")
-    return b"".join(pieces)
-
-
-def _gzip() -> tuple[Callable[[bytes, int], bytes], Callable[[], bytes]]:
-    unpacking = zlib.decompressobj(wbits=31)
-    return unpacking.decompress, lambda: unpacking.unused_data
-
-
-def _bzip2() -> tuple[Callable[[bytes, int], bytes], Callable[[], bytes]]:
-    unpacking = bz2.BZ2Decompressor()
-    return unpacking.decompress, lambda: unpacking.unused_data
-
-
-def _xz() -> tuple[Callable[[bytes, int], bytes], Callable[[], bytes]]:
-    unpacking = lzma.LZMADecompressor(memlimit=1 << 28)
-    return unpacking.decompress, lambda: unpacking.unused_data
+    return b"".join(pieces), is_whole
 
 
 def _read_tar(name: str, data: bytes, depth: int) -> Iterator[Harvest]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from harness.devices.dumps.picture import Picture
+from harness.devices.pcie import strip_stamp
 from harness.devices.pcie.kernel_events import Event, Kind
 from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity
 
@@ -185,8 +186,6 @@ def _stories(picture: Picture) -> Iterator[tuple[Diagnosis, Sequence[Event]]]:
 
 
 def _bare(picture: Picture) -> Iterator[str]:
-    from harness.devices.pcie import strip_stamp
-
     marks = ("Xid", "fallen off", "Slot(", "Error", "aer_", "power state", "containment", "recover", "giving up", "] ")
     return (strip_stamp(line) for line in picture.snapshot.log.lines if any(mark in line for mark in marks))
 

@@ -149,6 +149,17 @@ def test_a_file_cut_off_anywhere_gives_one_line_or_what_is_left(whole):
     assert read > 100, "most of a file that was cut off still tells something"
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])
+def test_a_packed_file_that_was_cut_off_says_so(mailed, pack):
+    dice = random.Random(3)
+    noise = "".join(f"[{number:12.6f}] a line {dice.random()}\n" for number in range(80000)).encode()
+    packed = pack(noise)
+    whole, cut = (analyse(merge(read_dump("mailed.gz", data))) for data in (packed, packed[: len(packed) * 3 // 4]))
+    assert "the end of the file" not in [unread.what for unread in whole.unread]
+    assert "the end of the file" in [unread.what for unread in cut.unread]
+    assert 0 < len(cut.picture.snapshot.log.lines) < 80000
+
+
 def test_a_file_with_wrong_bytes_gives_one_line_or_what_is_left(whole):
     dice = random.Random(9)
     for data in whole:
