@@ -47,7 +47,7 @@ def judge_gone(picture: Picture) -> Iterator[Diagnosis]:
                 "its configuration space reads all ones: it no longer answers",
                 "",
                 "",
-                "it was there when the buses were numbered and went away since: power, heat, or a link that dropped",
+                "it was there when the buses were numbered and went away since: power (also a sleep, D3cold), heat, or its link",
                 "read the kernel log around that time and the error registers of the port above, then cold-start the chassis",
                 (function.bdf,),
                 Link.RUNTIME,
