@@ -21,11 +21,13 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Draft and check bench files.")
 lab_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The virtual lab.")
+pcie_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Explain what a machine's PCI tree shows.")
 tape_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at and check recordings.")
 agent_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="What runs on the machine under test.")
 app.add_typer(agent_app, name="agent")
 app.add_typer(bench_app, name="bench")
 app.add_typer(lab_app, name="lab")
+app.add_typer(pcie_app, name="pcie")
 app.add_typer(tape_app, name="tape")
 
 TapesOption = Annotated[Path | None, typer.Option("--tapes", metavar="DIR", help="Where tapes are read and written.")]
@@ -214,6 +216,29 @@ def lab_down() -> None:
     from harness.cli.lab import down
 
     typer.echo(down())
+
+
+@pcie_app.callback()
+def pcie() -> None:
+    """Explain what a machine's PCI tree shows."""
+
+
+@pcie_app.command("analyze")
+def pcie_analyze(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="lspci, dmesg, nvidia-smi, topologies, a tar of /sys, a bug report; also packed."),
+    ],
+    platform: Annotated[str | None, typer.Option("--platform", metavar="NAME", help="What the machine should be.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what files that somebody mailed show: the tree, what is wrong, what they leave out. Exit status 1 for a fault."""
+    from harness.cli import pcie as pcie_command
+
+    analysis = pcie_command.analyse_files(files, platform)
+    for line in [pcie_command.as_json(analysis)] if as_json else pcie_command.as_text(analysis):
+        typer.echo(line)
+    raise typer.Exit(1 if analysis.failed else 0)
 
 
 @tape_app.command("check")

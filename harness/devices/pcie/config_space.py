@@ -20,9 +20,11 @@ from harness.devices.pcie.registers import (
     Aer,
     Capability,
     ConfigSpace,
+    Dpc,
     Express,
     LinkRegisters,
     PortType,
+    ResizableBar,
     SlotRegisters,
     Sriov,
 )
@@ -58,6 +60,9 @@ def decode_config(raw: bytes) -> ConfigSpace:
     acs = _first(extended, 0x000D)
     serial = _first(extended, 0x0003)
     sriov = _first(extended, 0x0010)
+    rebar = _first(extended, 0x0015)
+    dpc = _first(extended, 0x001D)
+    ari = _first(extended, 0x000E)
     return ConfigSpace(
         raw,
         gone=False,
@@ -76,7 +81,10 @@ def decode_config(raw: bytes) -> ConfigSpace:
         acs=None if acs is None else _acs(reading, acs),
         serial="" if serial is None else _serial(reading, serial),
         sriov=None if sriov is None else _sriov(reading, sriov),
-        ari=_first(extended, 0x000E) is not None,
+        ari=ari is not None,
+        ari_next=None if ari is None else _ari_next(reading, ari),
+        dpc=None if dpc is None else _dpc(reading, dpc),
+        rebar=() if rebar is None else tuple(_rebar(reading, rebar)),
         problems=tuple(reading.problems),
     )
 
@@ -238,3 +246,36 @@ def _sriov(reading: _Reading, capability: Capability) -> Sriov | None:
     """InitialVFs stands at +0x0c, TotalVFs at +0x0e, NumVFs at +0x10."""
     block = reading.block(capability.offset + 0x0C, 6, "the SR-IOV registers")
     return None if block is None else Sriov(*struct.unpack("<HHH", block))
+
+
+def _ari_next(reading: _Reading, capability: Capability) -> int | None:
+    """The next function of an alternative-routing device: bits 15:8 of the capability register."""
+    block = reading.block(capability.offset + 4, 4, "the ARI registers")
+    return None if block is None else block[1]
+
+
+def _dpc(reading: _Reading, capability: Capability) -> Dpc | None:
+    """Control stands at +0x06, status at +0x08, the error source at +0x0a."""
+    block = reading.block(capability.offset + 4, 8, "the containment registers")
+    return None if block is None else Dpc(*struct.unpack_from("<HHH", block, 2))
+
+
+def _rebar(reading: _Reading, capability: Capability) -> Iterator[ResizableBar]:
+    """One entry of eight bytes a BAR; how many stands in bits 7:5 of the first control register.
+
+    Bit n of the capability register (from 4 on) offers 1 MiB << (n - 4); the control register holds the exponent in 13:8.
+    Sizes beyond 128 TiB are offered in the control register's upper half (bits 16 to 31: from 256 TiB).
+    """
+    count = 1
+    for number in range(6):
+        block = reading.block(capability.offset + 4 + 8 * number, 8, "the resizable BAR registers")
+        if block is None or number >= count:
+            return
+        offered, control = struct.unpack("<II", block)
+        if number == 0:
+            count = control >> 5 & 0x7
+        if number < count:
+            exponents = [bit - 4 for bit in range(4, 32) if offered >> bit & 1] + [
+                bit + 12 for bit in range(16, 32) if control >> bit & 1
+            ]
+            yield ResizableBar(control & 0x7, 1 << 20 + (control >> 8 & 0x3F), tuple(1 << 20 + exponent for exponent in exponents))

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 
 _STAMPS = (
     re.compile(r"<\d+>"),
+    re.compile(r"\d+,\d+,\d+,[^;]*;"),
+    re.compile(r"(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S*(?: [A-Z]{3,4})? (?:\S+ kernel: )?"),
+    re.compile(r"\S+ kernel: "),
     re.compile(r"[a-z]+ *:[a-z]+ *: "),
     re.compile(r"\d{4}-\d\d-\d\dT\S+ (?:\S+ kernel: )?"),
     re.compile(r"[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ kernel: "),
@@ -149,6 +152,8 @@ def parse_kernel_log(lines: Iterable[str]) -> KernelLog:
     invalid: list[InvalidBar] = []
     xids: list[Xid] = []
     for line in kept:
+        if not _may_concern(line):
+            continue
         bare = strip_stamp(line)
         if (shortage := _assignment(bare)) is not None:
             key = _key(shortage)
@@ -166,9 +171,23 @@ def parse_kernel_log(lines: Iterable[str]) -> KernelLog:
     return KernelLog(kept, tuple(open_shortages.values()), tuple(buses), tuple(dict.fromkeys(roots)), tuple(invalid), tuple(xids))
 
 
+def _may_concern(line: str) -> bool:
+    """A cheap look before the patterns: a log of megabytes has mostly other lines."""
+    return (
+        "ssign" in line or "BAR" in line or "NVRM" in line or "no space" in line or "can't claim" in line
+        or "root bus" in line or "bus number" in line or "behind bridge" in line or "subordinate" in line
+    )  # fmt: skip
+
+
 def strip_stamp(line: str) -> str:
     """The line without what ``dmesg``, ``dmesg -T``, ``dmesg -x``, syslog or a journal puts before the message."""
     rest = line.rstrip()
+    if rest.startswith("["):
+        seconds, end, after = rest[1:].partition("] ")
+        if end and seconds.replace(".", "", 1).strip().isdigit():
+            rest = after
+    if rest[:1].islower() and "kernel:" not in rest and " :" not in rest[:12] and rest[1:2] != ":":
+        return rest
     while found := next((match for stamp in _STAMPS if (match := stamp.match(rest))), None):
         rest = rest[found.end() :]
     return rest

@@ -3,7 +3,7 @@
     ConfigSpace
     ├─ capabilities, extended: Capability
     ├─ express: Express ─ link: LinkRegisters, slot: SlotRegisters
-    └─ aer: Aer   acs: Acs   sriov: Sriov   serial   ari
+    └─ aer: Aer   acs: Acs   dpc: Dpc   sriov: Sriov   rebar: ResizableBar   serial   ari
 
 Offsets and bits follow Linux include/uapi/linux/pci_regs.h.
 """
@@ -140,12 +140,43 @@ class Sriov:
 
 
 @dataclass(frozen=True)
+class Dpc:
+    """Downstream Port Containment: raw control and status, and the requester id that the port blames (bus, device, function)."""
+
+    control: int
+    status: int
+    source: int
+
+    @property
+    def triggered(self) -> bool:
+        """The port has cut its link to contain an error, and nobody has released it."""
+        return bool(self.status & 0x1)
+
+    @property
+    def reason(self) -> str:
+        """Why it cut the link (status bits 2:1)."""
+        return ("an unmasked uncorrectable error", "a non-fatal message", "a fatal message", "its extended reason")[
+            self.status >> 1 & 3
+        ]
+
+
+@dataclass(frozen=True)
+class ResizableBar:
+    """A BAR whose size can be changed: its index, its size now, and the sizes it can have, in bytes."""
+
+    index: int
+    size: int
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class ConfigSpace:
     """One function's configuration space as far as it could be read.
 
     ``raw`` is what was read (64 bytes as a user, 256 without memory-mapped access, 4096 in full). ``bar_registers`` are
     the raw dwords, six or, on a bridge, two. An absent register is None both when the function has none and when it lies
-    beyond what was read: ask ``reaches(offset)`` or ``is_extended`` before calling it absent.
+    beyond what was read: ask ``reaches(offset)`` or ``is_extended`` before calling it absent. Where somebody's decoder told the
+    registers and not the bytes (the text of ``lspci -vvv``), ``raw`` is empty and ``told`` says that it read everything.
     """
 
     raw: bytes
@@ -167,11 +198,15 @@ class ConfigSpace:
     serial: str = ""
     sriov: Sriov | None = None
     ari: bool = False
+    ari_next: int | None = None
+    dpc: Dpc | None = None
+    rebar: tuple[ResizableBar, ...] = ()
+    told: bool = False
 
     @property
     def is_extended(self) -> bool:
         """True where the extended space was read in full."""
-        return len(self.raw) >= FULL_SIZE
+        return self.told or len(self.raw) >= FULL_SIZE
 
     def reaches(self, offset: int) -> bool:
         """True where the byte at ``offset`` was read."""

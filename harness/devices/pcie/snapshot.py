@@ -93,7 +93,7 @@ def _function(line: Mapping[str, Any]) -> Function:
         subsystem_device=line["subsystem_device"],
         class_code=line["class"],
         revision=line["revision"],
-        bars=_bars(line["resource"], is_bridge=line["class"].startswith("0604")),
+        bars=bars_of(line["resource"], is_bridge=line["class"].startswith("0604")),
         link=Link(**line["link"]),
         numa_node=None if node is None or node < 0 else node,
         local_cpulist=line["local_cpulist"],
@@ -111,7 +111,7 @@ def _function(line: Mapping[str, Any]) -> Function:
     )
 
 
-def _bars(resources: Sequence[Sequence[int]], *, is_bridge: bool) -> tuple[Bar, ...]:
+def bars_of(resources: Sequence[Sequence[int]], *, is_bridge: bool) -> tuple[Bar, ...]:
     """The resources that are there, numbered as in kernel messages.
 
     A kernel built without SR-IOV has no lines for VF BARs, so a bridge's windows are its last four lines in any case
