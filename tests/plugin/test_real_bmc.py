@@ -149,6 +149,28 @@ def test_a_held_machine_is_refused_before_anything_is_asked(live, service, tmp_p
     assert not list((tmp_path / "reports").glob("*")) if (tmp_path / "reports").exists() else True
 
 
+@pytest.mark.parametrize(("named", "status"), [("somebody@else", 2), ("somebody@else run", 0)])
+def test_a_held_machine_is_stolen_by_its_holders_exact_name_only(live, service, named, status):
+    from harness.errors import OwnershipError
+    from harness.live.lock import MachineLock
+
+    with MachineLock(parts.SERVICE_TAG, "somebody@else run") as theirs:
+        done = live("--stage", "bmc", "--steal-lock", named)
+        assert done.status == status, done.out + done.err
+        if status:
+            theirs.check()
+            assert "is not its owner" in done.err
+        else:
+            with pytest.raises(OwnershipError):
+                theirs.check()
+
+
+def test_a_simulated_machine_has_no_lock_to_steal(bringup, tmp_path):
+    done = bringup("run", "--bench", "model-lqd8360", "--live", "--steal-lock", "somebody", folder=tmp_path)
+    assert (done.status, len(done.err.strip().splitlines())) == (2, 1)
+    assert "--steal-lock" in done.err
+
+
 def test_ctrl_c_ends_the_session(service, tmp_path, clean_environment):
     (tmp_path / "test_aaa.py").write_text(
         "import pytest\nfrom pathlib import Path\nfrom harness.clock import WallClock\n"

@@ -3,7 +3,8 @@
 import pytest
 
 from harness.consent import Consent
-from harness.errors import BenchError, UsageMistake
+from harness.errors import BenchError, OwnershipError, UsageMistake
+from harness.live.lock import MachineLock
 from harness.ports import HttpAnswer, HttpQuestion
 from harness.procedures.guard import SYSTEM, GuardedBmc
 
@@ -26,6 +27,19 @@ class Bmc:
 def guard(bmc, *, apply=True, danger=(), tag="MINE"):
     wrote = []
     return GuardedBmc(bmc, Consent(apply, frozenset(danger)), tag, lambda question: wrote.append(question.key)), wrote
+
+
+def test_a_lock_that_was_stolen_meanwhile_stops_the_next_write_and_no_read(tmp_path):
+    ours, theirs = (MachineLock("MINE", owner, tmp_path) for owner in ("ann@lab1 run", "ben@lab2 run"))
+    ours.acquire()
+    bmc = Bmc("MINE")
+    guarded = GuardedBmc(bmc, Consent(apply=True), "MINE", lambda _: None, ours.check)
+    guarded.ask(RESET)
+    theirs.acquire(steal_from="ann@lab1 run")
+    with pytest.raises(OwnershipError, match="not ours any more: held by 'ben@lab2 run'"):
+        guarded.ask(RESET)
+    assert bmc.asked.count(RESET.key) == 1
+    guarded.ask(HttpQuestion.observe("GET", SYSTEM))
 
 
 def test_reads_pass_untouched():
