@@ -16,6 +16,11 @@ UNDERWAY = frozenset({"InPOST", "CollectingSystemInventory", "AutomatedTaskExecu
 """ServerStatus values that pass by themselves."""
 
 
+def is_halted(status: LcStatus) -> bool:
+    """POST stopped at a prompt and waits for a key: HaltedF1/F2Prompt and HaltedF1/F2/F11Prompt."""
+    return status.server.startswith("Halted")
+
+
 def settle(idrac: Idrac, patience: float) -> LcStatus:
     """The status once the host is through with POST, or the last one seen."""
     try:

@@ -106,7 +106,7 @@ def test_pending_values_and_apply_times_are_read_together(model):
 
 
 def test_firmware_that_advertises_no_apply_times_has_none(script):
-    redfish, _ = script({f"GET {P.bios}": {"Attributes": {}}, f"GET {P.settings}": {}})
+    redfish, _ = script({f"GET {P.bios}": {"Attributes": {}}, f"GET {P.settings}": {"Attributes": {}}})
     state = Idrac(redfish).bios()
     assert (state.apply_times, dict(state.pending)) == ((), {})
 

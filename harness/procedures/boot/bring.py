@@ -17,9 +17,11 @@ from harness.platform import Platform
 from harness.procedures.boot.post import sight
 from harness.procedures.boot.story import HALT, LOOP, NEW_BOOT, PROGRESS, REACH, BootStory
 from harness.procedures.boot.watch import BARRED, Watch
+from harness.procedures.clearance import hindrance
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED, settle
-from harness.procedures.power import Wanted, obstacle, occupants, send_reset
+from harness.procedures.occupancy import occupants
+from harness.procedures.power import Wanted, obstacle, send_reset
 from harness.procedures.stop import Stop
 
 KEY = "boot"
@@ -50,6 +52,7 @@ class _Scene:
     platform: Platform
     handover: Handover
     tag: str
+    consent: Consent
 
 
 def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order every caller has them
@@ -69,14 +72,17 @@ def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order ev
     DeviceError where the first reads fail; after that it stops instead. Nothing is restarted while a job runs or waits, while
     somebody stands at the machine or uses it, or where the host refuses us, so that nobody could see it come back.
     """
-    scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag)
+    scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag, consent)
     scene.idrac.insist_on(expected_tag)
     story = BootStory(consent.apply, has_host=host is not None)
     if consent.apply:
         story = replace(story, refusal=_refusal(scene))
     boot_id, bar = _boot_id(host)
-    story = replace(story, previous_boot_id=boot_id, refusal=story.refusal or (bar if consent.apply else ""))
-    story = _restart(scene, story) if consent.apply and not story.refusal else _look(scene, story, since)
+    story = replace(story, previous_boot_id=boot_id, refusal=(bar or story.refusal) if consent.apply else "")
+    mark = scene.idrac.lc_mark() if consent.apply and not story.refusal else None
+    if consent.apply and not story.refusal:
+        story = replace(story, refusal=hindrance(scene.idrac, tag=expected_tag))
+    story = _restart(scene, story, mark) if consent.apply and not story.refusal else _look(scene, story, since)
     return _afterwards(scene.idrac, story)
 
 
@@ -86,7 +92,12 @@ def _refusal(scene: _Scene) -> str:
     if lc.server in ATTENDED:
         return f"somebody left the host in {lc.server}"
     _let_load(scene.idrac)
-    return obstacle(scene.idrac.jobs()) or occupants(scene.host)
+    return obstacle(scene.idrac.jobs()) or _in_use(scene, lc.server)
+
+
+def _in_use(scene: _Scene, server: str) -> str:
+    progress = scene.idrac.system().boot_progress
+    return occupants(scene.host).hindrance(server, progress, assume_free=scene.consent.assume_free)
 
 
 def _let_load(idrac: Idrac) -> None:
@@ -101,9 +112,8 @@ def _let_load(idrac: Idrac) -> None:
         )
 
 
-def _restart(scene: _Scene, story: BootStory) -> BootStory:
+def _restart(scene: _Scene, story: BootStory, mark: LogEntry | None) -> BootStory:
     idrac, handover = scene.idrac, scene.handover
-    mark = idrac.lc_mark()
     if scene.console is not None:
         with suppress(BenchError):
             scene.console.drain()
@@ -154,9 +164,16 @@ def _with_evidence(story: BootStory, stop: Stop, advice: str) -> BootStory:
 
 
 def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
-    """Evidence is saved by now; a machine that restarts for ever is switched off. Anything further needs hands, and says so."""
+    """Evidence is saved by now; a machine that restarts for ever is switched off. Anything further needs hands, and says so.
+
+    Not while a job is at work, which looks like a loop to nobody but us and is cut off by nobody; nor where that cannot be told.
+    """
     idrac = scene.idrac
     try:
+        if (working := next((job for job in idrac.jobs() if job.is_running), None)) is not None:
+            rescue = f"{working} is at work, so the host was not switched off: wait for it, then ForceOff; hands are needed: {RUNG}"
+            scene.handover.leave(KEY, f"the host restarts for ever; {rescue}", "ComputerSystem.Reset ForceOff")
+            return _with_evidence(replace(story, rescue=rescue), stop, rescue)
         send_reset(idrac, Wanted.OFF, expected_tag=scene.tag)
         idrac.clock.until(
             lambda: idrac.system().power_state, lambda power: power == "Off", what="the host to be off", every=5, within=60
