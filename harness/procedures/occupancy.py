@@ -2,7 +2,7 @@
 
 no host, or nothing answers there ──▶ nobody to ask: free
 `who`, `nvidia-smi` answer ─────────▶ found
-anything else ──────────────────────▶ silence: in the way while the BMC says that the host is through POST
+anything else ──────────────────────▶ silence: in the way while the BMC says that an operating system runs
 """
 
 from __future__ import annotations

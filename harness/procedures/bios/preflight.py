@@ -25,6 +25,11 @@ LOCKED = "Enabled"
 """Lockdown.1.SystemLockdown of a machine that refuses every change (a recorded iDRAC9 7.10, NVIDIA/libredfish)."""
 
 
+AT_WORK = 1800.0
+"""Seconds more for a POST in which a BIOS job is at work, from a run that was cut off, say: with its own extra reset it takes twice
+as long as a bare one, and 45 minutes are the hard cap of any boot (ours)."""
+
+
 @dataclass(frozen=True)
 class Preflight:
     """How the machine stands before the run touches it.
@@ -45,6 +50,8 @@ def survey(idrac: Idrac, state: BiosState, *, patience: float, host: Host | None
 
     ``host`` is asked who uses it; None where that does not matter, because nothing is to be written.
     """
+    if patience and idrac.lc_status().server in UNDERWAY and any(job.is_bios and job.is_active for job in idrac.jobs()):
+        patience += AT_WORK
     lc = settle(idrac, patience)
     asked = occupants(host)
     active = tuple(job for job in idrac.jobs() if job.is_active)
