@@ -6,7 +6,7 @@ service tag ─▶ power On or Off ─▶ nobody at the host, nothing under way 
 from __future__ import annotations
 
 from harness.devices.idrac import Idrac
-from harness.procedures.host_state import ATTENDED, UNDERWAY, settle
+from harness.procedures.host_state import ATTENDED, UNDERWAY, is_at_rest, settle
 from harness.procedures.power import obstacle
 
 STEADY = ("On", "Off")
@@ -23,6 +23,8 @@ def hindrance(idrac: Idrac, *, tag: str, own: str = "", patience: float = 0.0) -
         return f"somebody left the host in {lc.server}"
     if lc.server in UNDERWAY:
         return f"the host is restarting already ({lc.server})"
+    if not is_at_rest(lc):
+        return f"the host is in {lc.server}, and what that means is not known"
     if against := obstacle(idrac.jobs(), own=own):
         return against
     power = idrac.insist_on(tag).power_state

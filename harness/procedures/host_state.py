@@ -16,9 +16,9 @@ UNDERWAY = frozenset({"InPOST", "CollectingSystemInventory", "AutomatedTaskExecu
 """ServerStatus values that pass by themselves."""
 
 
-def is_halted(status: LcStatus) -> bool:
-    """POST stopped at a prompt and waits for a key: HaltedF1/F2Prompt and HaltedF1/F2/F11Prompt."""
-    return status.server.startswith("Halted")
+def is_at_rest(status: LcStatus) -> bool:
+    """Nothing is under way and nobody stands there: through POST, off, or halted at a prompt. An unknown word is no rest."""
+    return status.server in ("OutOfPOST", "PoweredOff") or status.server.startswith("Halted")
 
 
 def settle(idrac: Idrac, patience: float) -> LcStatus:

@@ -15,7 +15,7 @@ from harness.devices.idrac_facts import BiosState, LcStatus, System
 from harness.devices.jobs import LC_IN_USE, Job, Phase
 from harness.errors import Blame
 from harness.limits import Value
-from harness.procedures.host_state import ATTENDED, UNDERWAY, is_halted, settle
+from harness.procedures.host_state import ATTENDED, UNDERWAY, is_at_rest, settle
 from harness.procedures.occupancy import occupants
 from harness.procedures.stop import Stop
 
@@ -78,7 +78,7 @@ def _against_writing(found: Preflight) -> Iterator[Stop]:
         )
     elif found.lc.server in UNDERWAY:
         yield _bench(LC, f"the host stays in {found.lc.server}; let it finish, or look at its screen")
-    elif found.lc.server not in ("OutOfPOST", "PoweredOff") and not is_halted(found.lc):
+    elif not is_at_rest(found.lc):
         yield _bench(LC, f"the host is in {found.lc.server}, and what that means is not known; nothing is changed")
     elif found.lc.lc != "Ready":
         yield _bench(LC, f"the Lifecycle Controller is {found.lc.lc}, not Ready, so it takes no job")

@@ -83,6 +83,8 @@ def _look_once_more(attempt: Attempt) -> None:
         attempt.leave(f"{ours}; applies at the next reboot by anyone")
     elif story.unproven:
         attempt.leave_alone(story.unproven)
+    elif story.is_resumed and state.pending:
+        attempt.leave(f"{', '.join(sorted(state.pending))} pending, left by a run that was cut off")
     elif left:
         beside = f"; {jobs[0]}, which is not ours, may apply them at the next reboot" if jobs else ""
         attempt.leave(f"{', '.join(left)} pending{beside}")

@@ -135,8 +135,6 @@ def test_a_foreign_job_of_any_state_before_the_reset_forbids_it(lab, state):
     assert bool(machine.lane.sent("DELETE")) is not is_at_work
     left = [job.type for job in queue_of(machine).jobs if not job.is_finished]
     assert left == (["BIOSConfiguration", "FirmwareUpdate"] if is_at_work else ["FirmwareUpdate"])
-        not is_at_work :
-    ]
     assert (machine.handover.line() == NOTHING) is not is_at_work
     if is_at_work:
         assert story.job_id in machine.handover.line()
