@@ -8,6 +8,7 @@ import time
 import pytest
 
 from harness.clock import VirtualClock, WallClock
+from harness.errors import Unreachable
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.idrac.serve import serve
 from harness.lab.model import parts
@@ -163,6 +164,17 @@ def test_a_held_machine_is_stolen_by_its_holders_exact_name_only(live, service, 
         else:
             with pytest.raises(OwnershipError):
                 theirs.check()
+
+
+def test_a_logout_that_is_not_answered_is_handed_over(live, service):
+    def lose(session_id):
+        raise Unreachable("cut")
+
+    service.machine.controller.sessions.end = lose
+    done = live("--stage", "bmc")
+    assert done.status == 0, done.out + done.err
+    assert service.open_sessions == 1
+    assert "may stay open" in " ".join(done.out.split())
 
 
 def test_a_simulated_machine_has_no_lock_to_steal(bringup, tmp_path):
