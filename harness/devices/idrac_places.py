@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.devices.redfish import ROOT, Redfish, dig, follow, link, text
-from harness.errors import DeviceError
+from harness.devices.redfish import PATIENCE, PAUSE, ROOT, Redfish, dig, follow, link, text
+from harness.errors import DeviceError, Timeout
 from harness.ports import Json
 
 SYSTEM_ID = "System.Embedded.1"
@@ -77,13 +77,28 @@ def find_places(redfish: Redfish) -> Places:
 def find_member(redfish: Redfish, collection: str, name: str) -> str:
     """The member of that name, else the only one. Raises DeviceError where there is neither.
 
-    An R640 shows no system for two minutes after its Lifecycle Controller restarts (github.com/redhat-performance/jetlag, 778).
+    An R640 shows no system for two minutes after its Lifecycle Controller restarts (github.com/redhat-performance/jetlag, 778), so
+    an empty collection is looked at again for that long.
     """
-    found = [link(member) for member in redfish.members(collection)]
+    found = _filled(redfish, collection)
     named = [path for path in found if path.rstrip("/").endswith(f"/{name}")]
     if named or len(found) == 1:
         return (named or found)[0]
-    raise DeviceError(f"{collection} has no {name} among its {len(found)} members; if it is empty, wait and run again")
+    raise DeviceError(f"{collection} has no {name} among its {len(found)} members; if it stays empty, wait and run again")
+
+
+def _filled(redfish: Redfish, collection: str) -> list[str]:
+    """The links of a collection, once it has any; none where it stays empty."""
+    try:
+        return redfish.clock.until(
+            lambda: [link(member) for member in redfish.members(collection)],
+            bool,
+            what=f"{collection} to have members",
+            every=PAUSE,
+            within=PATIENCE,
+        )
+    except Timeout:
+        return []
 
 
 def _find_log(redfish: Redfish, services: str) -> str:

@@ -6,19 +6,19 @@ service tag ─▶ power On or Off ─▶ nobody at the host, nothing under way 
 from __future__ import annotations
 
 from harness.devices.idrac import Idrac
-from harness.procedures.host_state import ATTENDED, UNDERWAY, is_at_rest, settle
+from harness.devices.idrac_facts import LcStatus
+from harness.procedures.host_state import ATTENDED, UNDERWAY, is_at_rest
 from harness.procedures.power import obstacle
 
 STEADY = ("On", "Off")
 """The power states from which a reset does what it says; the others of Resource.PowerState (PoweringOn, Paused, ...) pass."""
 
 
-def hindrance(idrac: Idrac, *, tag: str, own: str = "", patience: float = 0.0) -> str:
-    """Why the host must not be reset now, or nothing. ``own`` is the id of our job, ``patience`` seconds for a POST to end.
+def hindrance(idrac: Idrac, lc: LcStatus, *, tag: str, own: str = "") -> str:
+    """Why the host must not be reset now, or nothing. ``lc`` was read just before, ``own`` is the id of our job.
 
     Raises BenchError for another machine, and Unreadable where one of the looks tells nothing: that is no clearance.
     """
-    lc = settle(idrac, patience)
     if lc.server in ATTENDED:
         return f"somebody left the host in {lc.server}"
     if lc.server in UNDERWAY:

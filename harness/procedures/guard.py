@@ -69,7 +69,7 @@ class GuardedBmc:
             for danger in unnamed(attribute, value, self._consent.danger):
                 raise UsageMistake(f"{attribute} = {value}: {danger.why}; that needs --danger {danger.name}")
         self._insist_on_lock()
-        if not self._seen:
+        if not self._tag or self._seen != self._tag:
             reread = HttpQuestion.observe("GET", self._system)
             self._look(reread, self._asks.ask(reread))
         if not self._tag or self._seen != self._tag:
@@ -80,8 +80,9 @@ class GuardedBmc:
         """Remember the tag that an answer about the system shows."""
         body = answer.body
         if question.method == "GET" and isinstance(body, dict) and str(body.get("@odata.type", "")).startswith("#ComputerSystem."):
-            self._system = question.path
             self._seen = str(body.get("SKU") or "") if answer.status == 200 else ""
+            if self._tag and self._seen == self._tag:  # an HGX board or a DPU is a ComputerSystem too, with no tag or its own
+                self._system = question.path
 
 
 def _changes(question: HttpQuestion) -> bool:

@@ -42,6 +42,23 @@ def test_a_lock_that_was_stolen_meanwhile_stops_the_next_write_and_no_read(tmp_p
     guarded.ask(HttpQuestion.observe("GET", SYSTEM))
 
 
+def test_another_system_of_the_same_bmc_does_not_stand_for_the_host():
+    """Machines with an HGX board or a DPU show several systems; only the host has the tag."""
+
+    class Several(Bmc):
+        def ask(self, question, on_line=None):
+            answer = super().ask(question)
+            body = {"@odata.type": "#ComputerSystem.v1_16_0.ComputerSystem", "SKU": None}
+            return HttpAnswer(200, {}, body, 0.0, 0.0) if "HGX" in question.path else answer
+
+    bmc = Several("MINE")
+    guarded, wrote = guard(bmc)
+    guarded.ask(HttpQuestion.observe("GET", "/redfish/v1/Systems/HGX_Baseboard_0"))
+    guarded.ask(RESET)
+    assert wrote == [RESET.key]
+    assert bmc.asked[-2:] == [f"GET {SYSTEM}", RESET.key]
+
+
 def test_reads_pass_untouched():
     bmc = Bmc("OTHER")
     guarded, wrote = guard(bmc, apply=False)

@@ -67,14 +67,17 @@ def restart(attempt: Attempt) -> Stop | None:
     job = attempt.story.job
     if attempt.story.is_settled or (job is not None and job.phase is not Phase.SCHEDULED):
         return None
-    if attempt.story.is_resumed and _moves_by_itself(attempt):
+    if attempt.story.is_resumed and not attempt.story.writes and _moves_by_itself(attempt):
         return None
     if foreign := foreign_values(attempt.idrac.bios().pending, attempt.story.plan.values):
         names = ", ".join(sorted(foreign))
         return Stop(
             PENDING, f"somebody staged {names} beside ours, which a restart would apply; nothing was restarted", Blame.BENCH
         )
-    if against := hindrance(attempt.idrac, tag=attempt.tag, own=attempt.story.job_id):
+    lc = attempt.idrac.lc_status()
+    if lc.server in UNDERWAY:
+        return None
+    if against := hindrance(attempt.idrac, lc, tag=attempt.tag, own=attempt.story.job_id):
         return Stop(JOBS, f"{against}; nothing was restarted", Blame.BENCH)
     attempt.leave(f"{attempt.story.job_id} Scheduled: applies at the next reboot by anyone")
     attempt.tell(reset=send_reset(attempt.idrac, Wanted.RESTART, expected_tag=attempt.tag))

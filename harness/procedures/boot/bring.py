@@ -81,7 +81,7 @@ def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order ev
     story = replace(story, previous_boot_id=boot_id, refusal=(bar or story.refusal) if consent.apply else "")
     mark = scene.idrac.lc_mark() if consent.apply and not story.refusal else None
     if consent.apply and not story.refusal:
-        story = replace(story, refusal=hindrance(scene.idrac, tag=expected_tag))
+        story = replace(story, refusal=hindrance(scene.idrac, scene.idrac.lc_status(), tag=expected_tag))
     story = _restart(scene, story, mark) if consent.apply and not story.refusal else _look(scene, story, since)
     return _afterwards(scene.idrac, story)
 
@@ -118,7 +118,11 @@ def _restart(scene: _Scene, story: BootStory, mark: LogEntry | None) -> BootStor
         with suppress(BenchError):
             scene.console.drain()
     handover.leave(KEY, "a restart was asked for and the host was not seen to come back", "look at its console, power it on")
-    reset = send_reset(idrac, Wanted.RESTART, expected_tag=scene.tag)
+    try:
+        reset = send_reset(idrac, Wanted.RESTART, expected_tag=scene.tag)
+    except BenchError:  # another machine, a lock that was stolen, a session that had ended: nothing was reset
+        handover.clear(KEY)
+        raise
     watch = Watch(idrac, scene.host, scene.console, scene.platform.boot, reset, mark.number if mark else 0, story.previous_boot_id)
     stop = watch.run()
     story = replace(

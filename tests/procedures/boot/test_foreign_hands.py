@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.errors import AuthRefused
 from harness.procedures.boot import bring_up
 from harness.procedures.boot.story import LOOP
+from harness.procedures.handover import NOTHING
 
 
 def bring(machine, **more):
@@ -60,3 +62,33 @@ def test_a_looping_host_is_not_switched_off_while_a_job_is_at_work_or_that_canno
     assert machine.lane.resets == ["ForceRestart"]
     assert "hands are needed" in story.rescue
     assert ("is at work" if is_readable else "cannot be told") in machine.handover.line()
+
+
+def test_a_reset_that_was_not_sent_is_not_handed_over_as_one(lab):
+    machine = lab()
+
+    def refuse(question):
+        if "ComputerSystem.Reset" in question.path:
+            raise AuthRefused("the session had ended; it was not sent again")
+
+    machine.lane.before = refuse
+    with pytest.raises(AuthRefused):
+        bring(machine)
+    assert machine.handover.line() == NOTHING
+
+
+@pytest.mark.parametrize("server", ["EnteredF2Setup", "InPOST", "SomethingNew"])
+def test_a_host_that_changes_right_before_the_restart_is_not_restarted(lab, server):
+    machine = lab()
+    logged = []
+
+    def change(question, answer):
+        logged.append("Lclog/Entries" in question.path)
+        if any(logged) and question.path.endswith("APIStatus"):
+            return type(answer)(200, {}, answer.body | {"ServerStatus": server}, answer.at, answer.took)
+        return answer
+
+    machine.lane.after = change
+    story = bring(machine)
+    assert machine.lane.acts == []
+    assert server in story.refusal
