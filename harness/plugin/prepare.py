@@ -92,7 +92,7 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
         slots=slots,
         clock=clock,
         tracks=tracks,
-        consent=Consent(info.apply, settings.danger),
+        consent=Consent(info.apply, settings.danger, settings.assume_free),
         redactor=Redactor(()),
         source=info.source,
         not_run={stage: "the tape was recorded without it" for stage in STAGES if stage not in info.stages}
@@ -128,7 +128,7 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
         platform,
         slots,
         clock=clock,
-        consent=Consent(settings.apply is not False, settings.danger),
+        consent=Consent(settings.apply is not False, settings.danger, settings.assume_free),
         secrets=(Secret(BMC_PASSWORD),),
         source="model",
         open_lanes=open_lanes,
