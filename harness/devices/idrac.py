@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -261,7 +262,7 @@ def _job(place: str, body: Json, at: float, job_id: str = "") -> Job:
     """A job that tells enough to be judged: who it is, its state, and its type while it may still change the machine."""
     word(place, body, "JobState")
     job = parse_dell_job(body, at)
-    if not job.id.startswith("JID_") and not job.id.startswith("RID_"):
+    if not re.fullmatch(r"[JR]ID_\w+", job.id):
         raise Unreadable(f"{place}: a job has the id {job.id!r}")
     if job_id and job.id != job_id:
         raise Unreadable(f"{place}: the answer is about {job.id}")

@@ -135,7 +135,7 @@ class Redfish:
 
     def read(self, path: str) -> HttpAnswer:
         """The answer with the resource at ``path``. Raises as ``ask``, and Unreadable where that is no JSON object with content."""
-        if not path.startswith("/"):
+        if not is_place(path):
             raise Unreadable(f"{path!r} is no place on this service")
         return readable(HttpQuestion.observe("GET", path).key, self.ask(HttpQuestion.observe("GET", path)))
 
@@ -228,11 +228,18 @@ def word(asked: str, body: Json, *steps: str | int) -> str:
     return found
 
 
+def is_place(path: str) -> bool:
+    """True for a path on this service; a lane refuses any other as its caller's mistake, and an answer is nobody's mistake here."""
+    return path.startswith("/") and "//" not in path
+
+
 def follow(body: Json, where: str, *steps: str | int) -> str:
     """The link at ``steps`` of the resource ``where``. Raises DeviceError, naming both, where there is none."""
     found = link(body, *steps)
     if not found:
         raise DeviceError(f"{where} has no link {'.'.join(str(step) for step in steps)}")
+    if not is_place(found):
+        raise Unreadable(f"{where}: the link {'.'.join(str(step) for step in steps)} leads to {found!r}, no place on this service")
     return found
 
 

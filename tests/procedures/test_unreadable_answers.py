@@ -138,6 +138,7 @@ def judge(lab: Any, key: str, status: int, body: Any, *, once: bool) -> Any:
     machine.lane.after = tamper
     everything(machine)
     assert machine.sessions == 0
+    assert all(question.path.startswith("/") and "//" not in question.path for question in machine.lane.asked)
     assert len(machine.lane.sent("PATCH")) <= 1
     return machine
 
