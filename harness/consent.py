@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Consent:
-    """``apply``: settings may be changed and the machine rebooted. ``danger``: classes of change named on the command line."""
+    """``apply``: settings may be changed and the machine rebooted. ``danger``: classes of change named on the command line.
+
+    ``assume_free``: go on where the operating system is up and cannot be asked who uses it; it never overrules an answer.
+    """
 
     apply: bool = False
     danger: frozenset[str] = frozenset()
+    assume_free: bool = False

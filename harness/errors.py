@@ -11,6 +11,7 @@ BringupError
 │  └─ Timeout              a deadline passed (carries the last thing seen)
 ├─ DeviceError         the product said no
 │  ├─ RedfishError         an HTTP error status with its MessageIds
+│  ├─ Unreadable           an answer that does not say what it has to say
 │  └─ CommandFailed        a command on the host ended with a non-zero status
 └─ TapeError           the recording disagrees
    ├─ TapeMismatch         the next write differs from the recorded one
@@ -117,6 +118,13 @@ class RedfishError(DeviceError):
         self.status = status
         self.message_ids = tuple(message_ids)
         self.detail = detail
+
+
+class Unreadable(DeviceError):
+    """An answer that does not say what it has to say: no JSON, a list or a value missing, another type.
+
+    It means "cannot be told", never "none": what depends on it is not done. A wait may ask again.
+    """
 
 
 class CommandFailed(DeviceError):

@@ -172,13 +172,17 @@ class Streams(Protocol):
 
 @dataclass(frozen=True)
 class Lanes:
-    """The open lanes of one bench; None where the bench has no such endpoint."""
+    """The open lanes of one bench; None where the bench has no such endpoint.
+
+    ``loose_ends`` say, once the lanes are closed, what they may have left on the machine ("" for nothing).
+    """
 
     bmc: HttpAsks | None = None
     host: CommandAsks | None = None
     console: Streams | None = None
     fabric: HttpAsks | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    loose_ends: tuple[Callable[[], str], ...] = ()
 
     def close(self) -> None:
         """Close every lane, the console last, whatever the others do."""

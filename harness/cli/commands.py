@@ -59,6 +59,12 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     danger: Annotated[
         list[str] | None, typer.Option("--danger", metavar="CLASS", help="Allow a danger class of settings, by name.")
     ] = None,
+    assume_free: Annotated[
+        bool, typer.Option("--assume-free", help="Go on where the host is up and cannot be asked who uses it.")
+    ] = False,
+    steal_lock: Annotated[
+        str, typer.Option("--steal-lock", metavar="OWNER", help="Take the machine from whoever holds it, by the exact name.")
+    ] = "",
     stage: Annotated[list[str] | None, typer.Option("--stage", metavar="NAME", help="Run only this stage.")] = None,
     suite: Annotated[list[Path] | None, typer.Option("--suite", metavar="PATH", help="Add checks of your own.")] = None,
     report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where to write reports.")] = Path("reports"),
@@ -80,6 +86,8 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         mode=choose_mode(named=bench is not None, live=live, replay=replay, record=record),
         apply=True if apply else False if no_apply else None,
         danger=frozenset(danger or ()),
+        assume_free=assume_free,
+        steal_lock=steal_lock,
         stages=tuple(stage or ()),
         suites=tuple(suite or ()),
         faults=tuple(fault or ()),

@@ -146,10 +146,10 @@ def parse_registry(body: Json) -> Registry:
     """Read an AttributeRegistry; entries of shapes nobody has seen are left out."""
     attributes = {
         attribute.name: attribute
-        for entry in dig(body, "RegistryEntries", "Attributes") or ()
+        for entry in _entries(body, "RegistryEntries", "Attributes")
         if (attribute := _attribute(entry)).name
     }
-    rules = [_rule(entry) for entry in dig(body, "RegistryEntries", "Dependencies") or ()]
+    rules = [_rule(entry) for entry in _entries(body, "RegistryEntries", "Dependencies")]
     return Registry(text(body, "Id"), attributes, tuple(rule for rule in rules if rule.target and rule.conditions))
 
 
@@ -159,7 +159,7 @@ def _attribute(entry: Json) -> Attribute:
     return Attribute(
         text(entry, "AttributeName"),
         kind,
-        tuple(text(choice, "ValueName") for choice in dig(entry, "Value") or ()),
+        tuple(text(choice, "ValueName") for choice in _entries(entry, "Value")),
         _whole(dig(entry, low)),
         _whole(dig(entry, high)),
         text(entry, "ValueExpression"),
@@ -180,7 +180,7 @@ def _rule(entry: Json) -> Rule:
                 text(condition, "MapFromCondition") == "NEQ",
                 text(condition, "MapTerms") or "OR",
             )
-            for condition in dig(told, "MapFrom") or ()
+            for condition in _entries(told, "MapFrom")
             if text(condition, "MapFromProperty") == "CurrentValue"
         ),
     )
@@ -196,3 +196,9 @@ def _fits(pattern: str, value: str) -> bool:
 
 def _whole(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _entries(body: Json, *steps: str) -> list[Json]:
+    """The list at ``steps``; none where it is no list."""
+    found = dig(body, *steps)
+    return found if isinstance(found, list) else []

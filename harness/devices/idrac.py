@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from harness.devices.bios_registry import Registry, parse_registry
@@ -21,13 +22,17 @@ from harness.devices.idrac_facts import (
 )
 from harness.devices.idrac_places import Places, find_places
 from harness.devices.jobs import Job, job_id_in, parse_dell_job, parse_dmtf_job
-from harness.devices.redfish import ROOT, Redfish, dig, link, messages, suffix, text
-from harness.errors import BenchError, DeviceError, RedfishError
+from harness.devices.redfish import ROOT, Redfish, dig, link, messages, suffix, table, text, word
+from harness.errors import BenchError, DeviceError, RedfishError, Unreadable
 from harness.limits import Value
-from harness.ports import HttpAnswer, HttpQuestion, Json
+from harness.ports import HttpAnswer, Json
 
 GONE = frozenset({"SYS403"})
 """A resource that is not there: HTTP 404 (github.com/dell/iDRAC-Redfish-Scripting/issues/383)."""
+
+
+LOCKDOWN = "Lockdown.1.SystemLockdown"
+"""The attribute of the iDRAC that says whether anything may be set at all; older firmware has no such thing."""
 
 
 class Idrac:
@@ -67,7 +72,7 @@ class Idrac:
             text(body, "PowerState"),
             text(body, "PowerRestorePolicy"),
             text(body, "BootProgress", "LastState"),
-            tuple(allowed) if isinstance(allowed, list) else (),
+            _words(allowed),
             answer.at,
         )
 
@@ -87,18 +92,23 @@ class Idrac:
         return system
 
     def lockdown(self) -> str:
-        """``Enabled``, ``Disabled``, or empty where the firmware has no lockdown mode."""
+        """``Enabled``, ``Disabled``, or empty where there is no lockdown mode. Raises Unreadable where it cannot be told."""
         if not self.places.attributes:
             return ""
-        return text(self.redfish.get(self.places.attributes), "Attributes", "Lockdown.1.SystemLockdown")
+        attributes = table(self.places.attributes, self.redfish.get(self.places.attributes), "Attributes")
+        return word(self.places.attributes, attributes, LOCKDOWN) if LOCKDOWN in attributes else ""
 
     def lc_status(self) -> LcStatus:
-        """Where the Lifecycle Controller and the host are. A POST that only reads. Raises DeviceError where there is none."""
+        """Where the Lifecycle Controller and the host are. A POST that only reads.
+
+        Raises DeviceError where there is none, Unreadable where it does not tell both.
+        """
         if not self.places.lc_status:
             raise DeviceError("this iDRAC has no GetRemoteServicesAPIStatus, so POST cannot be watched; update its firmware")
         answer = self.redfish.observe_post(self.places.lc_status)
-        body = answer.body
-        return LcStatus(text(body, "Status"), text(body, "LCStatus"), text(body, "RTStatus"), text(body, "ServerStatus"), answer.at)
+        body, asked = answer.body, self.places.lc_status
+        lc, server = word(asked, body, "LCStatus"), word(asked, body, "ServerStatus")
+        return LcStatus(text(body, "Status"), lc, text(body, "RTStatus"), server, answer.at)
 
     def screenshot(self) -> Screenshot:
         """The host's screen now. A POST that only reads; needs the Enterprise licence and embedded video."""
@@ -112,20 +122,22 @@ class Idrac:
 
     def reset(self, kind: str) -> HttpAnswer:
         """Ask for a reset of one of the host's own ``reset_types``. 204 promises nothing: look what happens."""
+        if not self.places.reset:
+            raise DeviceError("this iDRAC offers no ComputerSystem.Reset, so nothing was reset")
         return self.redfish.act("POST", self.places.reset, {"ResetType": kind})
 
     # ── BIOS settings ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def bios(self) -> BiosState:
-        """The BIOS attributes, in effect and pending."""
+        """The BIOS attributes, in effect and pending. Raises Unreadable where either cannot be told."""
         body = self.redfish.get(self.places.bios)
         answer = self._read(self.places.settings)
         times = dig(body, "@Redfish.Settings", "SupportedApplyTimes")
         return BiosState(
-            dig(body, "Attributes") or {},
-            dig(answer.body, "Attributes") or {},
+            _values(self.places.bios, body),
+            _values(self.places.settings, answer.body),
             text(body, "AttributeRegistry"),
-            tuple(times) if isinstance(times, list) else (),
+            _words(times),
             answer.at,
         )
 
@@ -160,16 +172,22 @@ class Idrac:
 
     def clear_pending(self) -> None:
         """Forget all pending values; refused (BIOS011) while a job is to apply them."""
+        if not self.places.clear_pending:
+            raise DeviceError("this iDRAC offers no ClearPending, so the pending values stay")
         self.redfish.act("POST", self.places.clear_pending, {})
 
     # ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def jobs(self) -> tuple[Job, ...]:
-        """All jobs of the queue, Dell's view. Expanded at one level: iDRAC9 allows no deeper one."""
+        """All jobs of the queue, Dell's view. Expanded at one level: iDRAC9 allows no deeper one.
+
+        Raises Unreadable where the queue, or a job in it, cannot be read: such a queue is not an empty one.
+        """
         found = []
         for member in self.redfish.members(f"{self.places.jobs}?$expand=*($levels=1)"):
-            body = member if "JobState" in member else self.redfish.get(link(member))
-            found.append(parse_dell_job(body, self.clock.now()))
+            body = member if "JobState" in member else self._listed(link(member))
+            if body is not None:
+                found.append(_job(self.places.jobs, body, self.clock.now()))
         return tuple(found)
 
     def job(self, job_id: str, *, both: bool = False) -> Job | None:
@@ -178,7 +196,7 @@ class Idrac:
         Dell's view may lose a finished job, DMTF's keeps it (github.com/dell/iDRAC-Redfish-Scripting/issues/160 and 275).
         """
         dell = self._job_at(self.places.jobs, job_id)
-        job = None if dell is None else parse_dell_job(dell.body, dell.at)
+        job = None if dell is None else _job(f"{self.places.jobs}/{job_id}", dell.body, dell.at, job_id)
         if self.places.dmtf_jobs and (both or job is None):
             dmtf = self._job_at(self.places.dmtf_jobs, job_id)
             if dmtf is not None:
@@ -189,6 +207,12 @@ class Idrac:
     def delete_job(self, job_id: str) -> None:
         """Take one job out of the queue; what it would have applied stays pending. A running one refuses (JCP015)."""
         self.redfish.act("DELETE", f"{self.places.jobs}/{job_id}")
+
+    def _listed(self, path: str) -> Json:
+        """A job that a queue only links to; None where it is gone by now."""
+        place, _, job_id = path.rpartition("/")
+        answer = self._job_at(place, job_id)
+        return None if answer is None else answer.body
 
     def _job_at(self, place: str, job_id: str) -> HttpAnswer | None:
         try:
@@ -202,15 +226,13 @@ class Idrac:
 
     def lc_mark(self) -> LogEntry | None:
         """The newest entry, as a mark to read on from; None where the log is empty."""
-        entries = self._log_page(self.places.log)[0]
+        entries = next(self._log_pages(), [])
         return entries[-1] if entries else None
 
     def lc_log(self, since: int = 0) -> tuple[LogEntry, ...]:
         """The entries after number ``since``, oldest first. A log that was cleared begins anew, so all of it is after."""
         found: list[LogEntry] = []
-        page = self.places.log
-        while page:
-            entries, page = self._log_page(page)
+        for entries in self._log_pages():
             if not found and entries and entries[-1].number < since:
                 since = 0
             found = [entry for entry in entries if entry.number > since] + found
@@ -218,11 +240,37 @@ class Idrac:
                 break
         return tuple(found)
 
-    def _log_page(self, path: str) -> tuple[list[LogEntry], str]:
-        """One page, oldest first, and the next one's path; an iDRAC sends the newest first, fifty a page."""
-        body = self.redfish.get(path)
-        entries = [parse_log_entry(entry) for entry in dig(body, "Members") or ()]
-        return sorted(entries, key=lambda entry: entry.number), text(body, "Members@odata.nextLink")
+    def _log_pages(self) -> Iterator[list[LogEntry]]:
+        """Page after page, each oldest first; an iDRAC sends the newest first, fifty a page."""
+        for page in self.redfish.pages(self.places.log):
+            yield sorted((parse_log_entry(entry) for entry in page["Members"]), key=lambda entry: entry.number)
 
     def _read(self, path: str) -> HttpAnswer:
-        return self.redfish.ask(HttpQuestion.observe("GET", path))
+        return self.redfish.read(path)
+
+
+def _values(place: str, body: Json) -> Mapping[str, Value | None]:
+    """The attributes of a BIOS page: plain values by name."""
+    attributes = table(place, body, "Attributes")
+    for name, value in attributes.items():
+        if not isinstance(value, str | int | float | None):
+            raise Unreadable(f"{place}: the value of {name} is no plain value, so it cannot be told")
+    return attributes
+
+
+def _job(place: str, body: Json, at: float, job_id: str = "") -> Job:
+    """A job that tells enough to be judged: who it is, its state, and its type while it may still change the machine."""
+    word(place, body, "JobState")
+    job = parse_dell_job(body, at)
+    if not re.fullmatch(r"[JR]ID_\w+", job.id):
+        raise Unreadable(f"{place}: a job has the id {job.id!r}")
+    if job_id and job.id != job_id:
+        raise Unreadable(f"{place}: the answer is about {job.id}")
+    if job.is_active:
+        word(place, body, "JobType")
+    return job
+
+
+def _words(found: Json) -> tuple[str, ...]:
+    """A list's texts; none where it is no list."""
+    return tuple(entry for entry in found if isinstance(entry, str)) if isinstance(found, list) else ()

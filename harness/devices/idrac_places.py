@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.devices.redfish import ROOT, Redfish, dig, follow, link, text
-from harness.errors import DeviceError
+from harness.devices.redfish import PATIENCE, PAUSE, ROOT, Redfish, dig, follow, is_place, link, text
+from harness.errors import DeviceError, Timeout
 from harness.ports import Json
 
 SYSTEM_ID = "System.Embedded.1"
@@ -61,15 +61,15 @@ def find_places(redfish: Redfish) -> Places:
     return Places(
         system_path,
         manager_path,
-        text(system, "Actions", "#ComputerSystem.Reset", "target"),
+        _place(text(system, "Actions", "#ComputerSystem.Reset", "target")),
         bios_path,
         settings_path,
         _action(dig(redfish.get(settings_path), "Actions", "Oem"), "DellManager.ClearPending"),
-        link(dell, "Jobs") or f"{manager_path}/Jobs",
-        link(redfish.get(job_service), "Jobs") if job_service else "",
+        _place(link(dell, "Jobs")) or f"{manager_path}/Jobs",
+        _place(link(redfish.get(job_service), "Jobs")) if job_service else "",
         _action(dig(lc, "Actions"), "DellLCService.GetRemoteServicesAPIStatus"),
         _action(dig(lc, "Actions"), "DellLCService.ExportServerScreenShot"),
-        _ending(dig(dell, "DellAttributes"), MANAGER_ID) or link(dell, "DellAttributes", 0),
+        _place(_ending(dig(dell, "DellAttributes"), MANAGER_ID) or link(dell, "DellAttributes", 0)),
         _find_log(redfish, follow(manager, manager_path, "LogServices")),
     )
 
@@ -77,13 +77,28 @@ def find_places(redfish: Redfish) -> Places:
 def find_member(redfish: Redfish, collection: str, name: str) -> str:
     """The member of that name, else the only one. Raises DeviceError where there is neither.
 
-    An R640 shows no system for two minutes after its Lifecycle Controller restarts (github.com/redhat-performance/jetlag, 778).
+    An R640 shows no system for two minutes after its Lifecycle Controller restarts (github.com/redhat-performance/jetlag, 778), so
+    an empty collection is looked at again for that long.
     """
-    found = [link(member) for member in redfish.members(collection)]
+    found = _filled(redfish, collection)
     named = [path for path in found if path.rstrip("/").endswith(f"/{name}")]
     if named or len(found) == 1:
         return (named or found)[0]
-    raise DeviceError(f"{collection} has no {name} among its {len(found)} members; if it is empty, wait and run again")
+    raise DeviceError(f"{collection} has no {name} among its {len(found)} members; if it stays empty, wait and run again")
+
+
+def _filled(redfish: Redfish, collection: str) -> list[str]:
+    """The links of a collection, once it has any; none where it stays empty."""
+    try:
+        return redfish.clock.until(
+            lambda: [link(member) for member in redfish.members(collection)],
+            bool,
+            what=f"{collection} to have members",
+            every=PAUSE,
+            within=PATIENCE,
+        )
+    except Timeout:
+        return []
 
 
 def _find_log(redfish: Redfish, services: str) -> str:
@@ -98,7 +113,12 @@ def _action(actions: Json, name: str) -> str:
     """The target of an action whose key ends with ``name``: iDRAC9 6.00 prefixes Dell's with a schema version."""
     if not isinstance(actions, Mapping):
         return ""
-    return next((text(action, "target") for key, action in actions.items() if key.endswith(f"#{name}")), "")
+    return next((_place(text(action, "target")) for key, action in actions.items() if key.endswith(f"#{name}")), "")
+
+
+def _place(path: str) -> str:
+    """A path as it is, "" for what is none: it is asked and written to without another look."""
+    return path if is_place(path) else ""
 
 
 def _ending(links: Json, name: str) -> str:

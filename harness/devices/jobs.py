@@ -12,6 +12,7 @@ Ids and meanings: the EEMI registry 2.9.0 in NVIDIA/libredfish tests/mockups/del
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -159,4 +160,4 @@ def job_id_in(location: str, body: Json = None) -> str:
     candidates = [location.rstrip("/").rpartition("/")[2]]
     if isinstance(body, Mapping):
         candidates += [text(body, "Id"), text(body, "@odata.id").rpartition("/")[2]]
-    return next((candidate for candidate in candidates if candidate.startswith("JID_")), "")
+    return next((candidate for candidate in candidates if re.fullmatch(r"JID_\w+", candidate)), "")

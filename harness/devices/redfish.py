@@ -1,10 +1,14 @@
 """Redfish, vendor neutral: one question, one answer, refusals digested to message ids.
 
     answer
-    ├─ below 400 ───────────── the answer; an act is refused all the same where its extended info says so
+    ├─ below 400 ───────────── the answer; refused all the same where it is an error body or, to an act, its extended info says so
     ├─ 401, 403 ────────────── AuthRefused, at once: three wrong log-ins lock the client out
     ├─ not ready (by id) ───── an observe is asked again for a while, an act never
     └─ any other from 400 on ─ RedfishError
+
+    resource, collection
+    ├─ an object, a list of objects ─ what it says
+    └─ anything else ──────────────── Unreadable: a page that cannot be read is no empty page
 
 Status codes alone do not decide: "not ready" comes as 400, 500 and 503, and a refusal may come as 200.
 """
@@ -15,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.clock import Clock
-from harness.errors import AuthRefused, DeviceError, RedfishError, Timeout
+from harness.errors import AuthRefused, DeviceError, RedfishError, Timeout, Unreadable
 from harness.ports import Effect, HttpAnswer, HttpAsks, HttpQuestion, Json
 
 ROOT = "/redfish/v1"
@@ -32,6 +36,9 @@ PATIENCE = 120.0
 
 PAUSE = 5.0
 """Seconds between two such questions."""
+
+MOST_PAGES = 1000
+"""Pages that a collection may have: an iDRAC's Lifecycle log, its longest one, has fifty entries a page and stays far below."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +133,20 @@ class Redfish:
             answer = self._ask_again(question)
         return _accepted(question, answer)
 
+    def read(self, path: str) -> HttpAnswer:
+        """The answer with the resource at ``path``. Raises as ``ask``, and Unreadable where that is no JSON object with content."""
+        if not is_place(path):
+            raise Unreadable(f"{path!r} is no place on this service")
+        return readable(HttpQuestion.observe("GET", path).key, self.ask(HttpQuestion.observe("GET", path)))
+
     def get(self, path: str) -> Json:
-        """The resource at ``path``. Raises as ``ask``."""
-        return self.ask(HttpQuestion.observe("GET", path)).body
+        """The resource at ``path``. Raises as ``read``."""
+        return self.read(path).body
 
     def observe_post(self, path: str, body: Json | None = None, *, timeout: float = 60.0) -> HttpAnswer:
-        """A POST that only reads. Raises as ``ask``."""
-        return self.ask(HttpQuestion.observe("POST", path, {} if body is None else body, timeout=timeout))
+        """A POST that only reads. Raises as ``read``."""
+        question = HttpQuestion.observe("POST", path, {} if body is None else body, timeout=timeout)
+        return readable(question.key, self.ask(question))
 
     def act(
         self,
@@ -147,11 +161,28 @@ class Redfish:
         return self.ask(HttpQuestion.act(method, path, body, volatile=volatile, timeout=timeout))
 
     def members(self, path: str) -> Iterator[Json]:
-        """The members of a collection in its own order, page after page: whole ones where it is expanded, else links."""
+        """The members of a collection in its own order, page after page: whole ones where it is expanded, else links.
+
+        Raises as ``read``, and Unreadable for a page without a list of objects, or pages that lead in a circle or never end.
+        """
+        for page in self.pages(path):
+            yield from page["Members"]
+
+    def pages(self, path: str) -> Iterator[Mapping[str, Json]]:
+        """The pages of a collection, each with its ``Members``. Raises as ``members``."""
+        seen: set[str] = set()
         while path:
+            if path in seen or len(seen) >= MOST_PAGES:
+                raise Unreadable(f"{path}: the pages of this collection lead {'in a circle' if path in seen else 'on for ever'}")
+            seen.add(path)
             page = self.get(path)
-            yield from dig(page, "Members") or ()
-            path = text(page, "Members@odata.nextLink")
+            members, onward = page.get("Members"), page.get("Members@odata.nextLink")
+            if not isinstance(members, list) or not all(isinstance(member, Mapping) for member in members):
+                raise Unreadable(f"{path}: the answer has no list of Members, so what is in it cannot be told")
+            if not isinstance(onward, str | None):
+                raise Unreadable(f"{path}: its nextLink is {onward!r}, so whether there is more cannot be told")
+            yield page
+            path = onward or ""
 
     def _ask_again(self, question: HttpQuestion) -> HttpAnswer:
         def look() -> HttpAnswer:
@@ -173,11 +204,42 @@ class Redfish:
             raise
 
 
+def readable(asked: str, answer: HttpAnswer) -> HttpAnswer:
+    """The answer, whose body is an object that says something. Raises Unreadable for any other."""
+    if not isinstance(answer.body, Mapping) or not answer.body:
+        seen = "nothing" if not answer.body else "text that is no JSON" if isinstance(answer.body, str) else "no JSON object"
+        raise Unreadable(f"{asked}: HTTP {answer.status} with {seen}, so what it should say cannot be told")
+    return answer
+
+
+def table(asked: str, body: Json, *steps: str | int) -> Mapping[str, Json]:
+    """The object at ``steps``, which may be empty. Raises Unreadable where there is none: nothing listed is not nothing there."""
+    found = dig(body, *steps)
+    if not isinstance(found, Mapping):
+        raise Unreadable(f"{asked}: the answer has no object {'.'.join(map(str, steps))}, so what is in it cannot be told")
+    return found
+
+
+def word(asked: str, body: Json, *steps: str | int) -> str:
+    """The text at ``steps``. Raises Unreadable where there is none."""
+    found = text(body, *steps)
+    if not found:
+        raise Unreadable(f"{asked}: the answer does not tell {'.'.join(map(str, steps))}")
+    return found
+
+
+def is_place(path: str) -> bool:
+    """True for a path on this service; a lane refuses any other as its caller's mistake, and an answer is nobody's mistake here."""
+    return path.startswith("/") and "//" not in path
+
+
 def follow(body: Json, where: str, *steps: str | int) -> str:
     """The link at ``steps`` of the resource ``where``. Raises DeviceError, naming both, where there is none."""
     found = link(body, *steps)
     if not found:
         raise DeviceError(f"{where} has no link {'.'.join(str(step) for step in steps)}")
+    if not is_place(found):
+        raise Unreadable(f"{where}: the link {'.'.join(str(step) for step in steps)} leads to {found!r}, no place on this service")
     return found
 
 
@@ -205,10 +267,15 @@ def _error_text(message: Json) -> str:
 
 def _is_not_ready(answer: HttpAnswer) -> bool:
     """Not ready by id, or a 503 that says nothing at all; a 503 with another id (sessions used up) is an answer."""
-    if answer.status < 400:
+    if answer.status < 400 and not _is_error(answer.body):
         return False
     said = messages(answer.body)
     return any(message.suffix in NOT_READY for message in said) or (answer.status == 503 and not said)
+
+
+def _is_error(body: Json) -> bool:
+    """An error body, whatever its status: no resource has a property of that name beside Redfish's own."""
+    return isinstance(body, Mapping) and isinstance(body.get("error"), Mapping)
 
 
 def _accepted(question: HttpQuestion, answer: HttpAnswer) -> HttpAnswer:
@@ -219,7 +286,7 @@ def _accepted(question: HttpQuestion, answer: HttpAnswer) -> HttpAnswer:
             f"{question.key}: HTTP {answer.status} ({', '.join(ids) or 'no MessageId'}): {explain(answer.body) or 'refused'}"
         )
     # HTTP 200 with the extended info of a refusal: iDRAC9, github.com/ansible-collections/community.general/issues/5091
-    refused = question.effect is Effect.ACT and any(message.is_refusal for message in said)
+    refused = _is_error(answer.body) or (question.effect is Effect.ACT and any(message.is_refusal for message in said))
     if answer.status >= 400 or refused:
         raise RedfishError(question.key, answer.status, ids, explain(answer.body))
     return answer

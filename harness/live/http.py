@@ -2,11 +2,14 @@
 
     no session ──login──> session ──close──> ended
         │  ^                 │
-        │  └───── 401 ───────┘   the session is renewed once in a lane's life; the observe that met the
+        │  └───── 401 ───────┘   as often as it expires: one login each time; the observe that met the
         │                        401 is asked again, an act is not
-        └─401/403─> refused      for good: one wrong password is one attempt
+        └─401/403─> refused      for good: one wrong password is one attempt; and for good where two
+                                 sessions in a row, freshly opened, are not accepted
 
 A session is opened by the first question that needs one (all but the service root's) and is no part of any answer.
+What may stay open all the same (a login whose answer never came, a session that names no place to end it) is told by
+``loose_end``.
 Every request is sent exactly once: no retry, no redirect, no proxy, no login from a netrc file, no word of it in a log.
 
 Why so (measured on redfish 3.4.2): asked for three retries it sent a POST four times when the connection dropped; it follows
@@ -53,7 +56,9 @@ NOT_READY = "SWC0700"
 SESSION_SECONDS = 30.0
 """Time for opening or ending a session; a login takes seconds on an iDRAC that has just started."""
 
-RENEWALS = 1
+FRUITLESS_LOGINS = 2
+"""How many sessions may be opened one after the other without one question being answered in them."""
+
 LOST_LOGINS = 3
 """How many logins may be lost after they were sent: each may have left a session behind, and there are only 8."""
 
@@ -83,8 +88,9 @@ class RedfishHttp:
         self._ca = ca
         self._line: _Line | None = None
         self._session: _Session | None = None
-        self._logins = 0
+        self._fruitless = 0
         self._lost_logins = 0
+        self._unended = 0
         self._refusal: AuthRefused | None = None
         self._closed = False
 
@@ -98,6 +104,7 @@ class RedfishHttp:
             return self._send(question, None)
         answer = self._send(question, self._session or self._log_in())
         if answer.status != 401:
+            self._fruitless = 0
             return answer
         self._session = None
         if question.effect is Effect.ACT:
@@ -108,6 +115,7 @@ class RedfishHttp:
         answer = self._send(question, self._log_in())
         if answer.status == 401:
             raise self._refuse(f"{question.key}: HTTP 401{_in_brackets(answer.body)} in a new session of user {self._user!r}")
+        self._fruitless = 0
         return answer
 
     def close(self) -> None:
@@ -115,20 +123,52 @@ class RedfishHttp:
         session, self._session = self._session, None
         self._closed = True
         try:
-            if session is not None and session.path:
+            if session is not None:
+                self._unended += 1
                 with suppress(Exception):
-                    self._exchange("DELETE", session.path, None, SESSION_SECONDS, session)
+                    self._end(session)
         finally:
             if self._line is not None:
                 self._line.adapter.close()
+
+    def loose_end(self) -> str:
+        """What this lane may have left on the service, for the hand-over; empty where it knows that nothing is left."""
+        count = self._lost_logins + self._unended
+        if not count:
+            return ""
+        sessions = "one session" if count == 1 else f"{count} sessions"
+        return (
+            f"{sessions} of user {self._user!r} may stay open on {self._url} until the service's own timeout "
+            "(an iDRAC's is 30 minutes): it could not be seen to end"
+        )
+
+    def _end(self, session: _Session) -> None:
+        """End the session and note that it ended: one that is not known any more has ended too."""
+        path = session.path or self._find(session)
+        if path:
+            status = self._exchange("DELETE", path, None, SESSION_SECONDS, session).answer.status
+            self._unended -= 200 <= status < 300 or status in {401, 404}
+
+    def _find(self, session: _Session) -> str:
+        """Where a session is ended whose login named no place: the user's only one in the list. "" where several could be it."""
+        listed = self._exchange("GET", session.login, None, SESSION_SECONDS, session).answer.body
+        members = listed.get("Members") if isinstance(listed, Mapping) else None
+        places = [_own_path(member.get("@odata.id")) for member in members or () if isinstance(member, Mapping)]
+        ours = []
+        for place in filter(None, places):
+            body = self._exchange("GET", place, None, SESSION_SECONDS, session).answer.body
+            if not isinstance(body, Mapping) or not isinstance(body.get("UserName"), str):
+                return ""
+            ours += [place] if body["UserName"] == self._user else []
+        return ours[0] if len(ours) == 1 else ""
 
     def _send(self, question: HttpQuestion, session: _Session | None) -> HttpAnswer:
         return self._exchange(question.method, question.path, question.body, question.timeout, session).answer
 
     def _log_in(self) -> _Session:
         """Open the session. One attempt; where it ended refused, the lane is refused for good."""
-        if self._logins > RENEWALS:
-            raise self._refuse(f"the session of user {self._user!r} ended again after it had been renewed once")
+        if self._fruitless >= FRUITLESS_LOGINS:
+            raise self._refuse(f"{self._fruitless} new sessions of user {self._user!r} in a row were not accepted")
         if self._lost_logins >= LOST_LOGINS:
             raise BenchError(
                 f"{self._url}: {LOST_LOGINS} logins were sent and never answered; none will follow, because each may have left a "
@@ -145,16 +185,19 @@ class RedfishHttp:
                 f"user {self._user!r} with the password from {self._password} was refused: "
                 f"HTTP {answer.status}{_in_brackets(answer.body)}"
             )
-        if not 200 <= answer.status < 300 or not reply.token.reveal():
+        if not 200 <= answer.status < 300:
             raise self._no_session(answer)
-        self._logins += 1
-        self._session = _Session(reply.token, _session_path(answer))
+        if not reply.token.reveal():
+            self._unended += 1
+            raise self._no_session(answer)
+        self._fruitless += 1
+        self._session = _Session(reply.token, _session_path(answer, path), path)
         return self._session
 
     def _post_login(self, path: str, credentials: _Credentials) -> _Reply:
         try:
             return self._exchange("POST", path, credentials, SESSION_SECONDS, None)
-        except Unreachable:
+        except BaseException:  # Ctrl-C too: the answer that would name the session may come after it
             if self._line is not None and self._line.guard.spoke:
                 self._lost_logins += 1
             raise
@@ -231,10 +274,11 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Session:
-    """An open session: what proves it and where it is ended ("" where the service did not say)."""
+    """An open session: what proves it, where it is ended ("" where the service did not say), and where it was opened."""
 
     token: Secret
     path: str
+    login: str
 
 
 @dataclass(frozen=True)
@@ -297,11 +341,23 @@ def _parse(content: bytes | None) -> Json | None:
         return text
 
 
-def _session_path(answer: HttpAnswer) -> str:
-    """Where the session is ended, without its host: the token goes to our own host only."""
-    location = answer.headers.get("location") or (answer.body.get("@odata.id") if isinstance(answer.body, dict) else "")
-    path = urlsplit(location).path if isinstance(location, str) else ""
-    return path if path.startswith(f"{SERVICE_ROOT}/") else ""
+def _session_path(answer: HttpAnswer, login: str) -> str:
+    """Where the session is ended: by the Location, by the body's link, else by its id below where it was opened."""
+    body = answer.body if isinstance(answer.body, Mapping) else {}
+    number = body.get("Id")
+    by_id = f"{login}/{number}" if isinstance(number, str) and re.fullmatch(r"[\w.-]+", number) else ""
+    return _own_path(answer.headers.get("location")) or _own_path(body.get("@odata.id")) or by_id
+
+
+def _own_path(place: object) -> str:
+    """A place without its host, since the token goes to our own host only; "" for what is no place of the service."""
+    if not isinstance(place, str):
+        return ""
+    try:
+        path = urlsplit(place).path.rstrip("/")
+    except ValueError:
+        return ""
+    return path if path.startswith(f"{SERVICE_ROOT}/") and "//" not in path and path not in SESSION_PATHS else ""
 
 
 def _message_ids(body: Json | None) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ class MachineLock:
 
     def _refusal(self, holding: Holding, steal_from: str) -> str:
         wrong = f"; {steal_from!r} is not its owner" if steal_from else ""
-        return f"{self.machine} is {holding}{wrong}; to steal it, name its owner exactly"
+        return f"{self.machine} is {holding}{wrong}; to steal it, name its owner exactly: --steal-lock '{holding.owner}'"
 
     @contextmanager
     def _opened(self) -> Iterator[int]:

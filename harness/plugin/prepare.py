@@ -36,6 +36,8 @@ def prepare(settings: Settings) -> Run:
     bench, bench_file = locator.find_bench(settings.bench)
     platform, _ = locator.find_platform(bench.platform, bench_file)
     slots = bench.slots(platform, str(bench_file))
+    if settings.steal_lock and (bench.lab is not None or settings.mode == "replay"):
+        raise UsageMistake("--steal-lock takes a real machine over; a replay or a simulated machine has no lock")
     if settings.faults and bench.lab is None:
         raise UsageMistake(f"--fault belongs to the virtual lab; bench {bench.name} is a real machine")
     if settings.faults and settings.mode == "replay":
@@ -91,7 +93,7 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
         slots=slots,
         clock=clock,
         tracks=tracks,
-        consent=Consent(info.apply, settings.danger),
+        consent=Consent(info.apply, settings.danger, settings.assume_free),
         redactor=Redactor(()),
         source=info.source,
         not_run={stage: "the tape was recorded without it" for stage in STAGES if stage not in info.stages}
@@ -138,7 +140,7 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
         platform,
         slots,
         clock=clock,
-        consent=Consent(settings.apply is not False, settings.danger),
+        consent=Consent(settings.apply is not False, settings.danger, settings.assume_free),
         secrets=(Secret(BMC_PASSWORD),),
         source="model",
         open_lanes=open_lanes,
@@ -178,7 +180,7 @@ def _virtual(settings: Settings, bench: Bench, platform: Platform, slots: tuple[
         platform,
         slots,
         clock=clock,
-        consent=Consent(settings.apply is True, settings.danger),
+        consent=Consent(settings.apply is True, settings.danger, settings.assume_free),
         secrets=(Secret(BMC_PASSWORD),),
         source="virtual-lab",
         open_lanes=open_lanes,
@@ -196,9 +198,11 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
     references = bench.password(str(bench_file)), bench.host_password(str(bench_file))
     secrets = tuple(reference.read() for reference in references if reference is not None)
     clock = WallClock()
+    lock = MachineLock(machine_name(bench), owner_of_run(bench.name))
 
     def open_lanes(held: ExitStack) -> Lanes:
-        held.enter_context(MachineLock(machine_name(bench), owner_of_run(bench.name)))
+        lock.acquire(steal_from=settings.steal_lock)
+        held.callback(lock.release)
         return _live_lanes(bench, *references, clock)
 
     return _touching(
@@ -207,10 +211,11 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
         platform,
         slots,
         clock=clock,
-        consent=Consent(settings.apply is True, settings.danger),
+        consent=Consent(settings.apply is True, settings.danger, settings.assume_free),
         secrets=secrets,
         source="hardware",
         open_lanes=open_lanes,
+        insist_on_lock=lock.check,
     )
 
 
@@ -221,13 +226,14 @@ def _live_lanes(bench: Bench, reference: SecretReference | None, login: SecretRe
     bmc = None
     if bench.bmc is not None and reference is not None:
         bmc = RedfishHttp(bench.bmc.url, bench.bmc.user, reference, clock, pin=bench.bmc.pin, ca=bench.bmc.ca)
+    loose_ends = () if bmc is None else (bmc.loose_end,)
     console = None if bench.console is None else open_console(bench.console, clock)
     if bench.host is not None and bench.host.via == "console" and console is not None:
         from harness.live.shell import ConsoleShell
 
         shell = ConsoleShell(console, clock, user=bench.host.user, password=login)
-        return Lanes(bmc=bmc, host=shell, console=shell.listener())
-    return Lanes(bmc=bmc, host=_live_host(bench, clock), console=console)
+        return Lanes(bmc=bmc, host=shell, console=shell.listener(), loose_ends=loose_ends)
+    return Lanes(bmc=bmc, host=_live_host(bench, clock), console=console, loose_ends=loose_ends)
 
 
 def _live_host(bench: Bench, clock: Clock) -> CommandAsks | None:
@@ -254,6 +260,7 @@ def _touching(
     secrets: tuple[Secret, ...],
     source: str,
     open_lanes: Callable[[ExitStack], Lanes],
+    insist_on_lock: Callable[[], None] = lambda: None,
 ) -> Run:
     """A run that touches something records everything: as evidence always, as the new tape with --record."""
     tracks = Tracks(clock)
@@ -271,4 +278,5 @@ def _touching(
         not_run=not_run(bench, platform),
         open_lanes=open_lanes,
         recorder=Recorder(tracks, clock, redactor),
+        insist_on_lock=insist_on_lock,
     )

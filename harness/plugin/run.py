@@ -68,6 +68,7 @@ class Run:
     tape: TapeInfo | None = None
     recorder: Recorder | None = None
     player: Player | None = None
+    insist_on_lock: Callable[[], None] = lambda: None
     lanes: Lanes = field(default_factory=Lanes)
     handover: Handover = field(init=False)
     gates: Gates = field(default_factory=Gates)
@@ -84,6 +85,7 @@ class Run:
     _facts: list[str] = field(default_factory=list)
     _vital: set[str] = field(default_factory=set)
     _harness_failures: list[Case] = field(default_factory=list)
+    _loose_ends: tuple[Callable[[], str], ...] = ()
     _held: ExitStack = field(default_factory=ExitStack)
     _chronicle: Chronicle | None = None
 
@@ -120,6 +122,7 @@ class Run:
             self._chronicle = Chronicle(ledger, self.clock, self.settings.watcher)
             self._chronicle.begin(self._words(), {stage: why for stage, why in self.not_run.items() if stage in self.stages})
             self._held = opening.pop_all()
+        self._loose_ends = lanes.loose_ends
         self.clock.progress = self._tell
         if self.recorder is not None:
             self.recorder.keep_in(self.folder / "tape", self._tape_info())
@@ -138,7 +141,7 @@ class Run:
             if track not in PROCEDURES:
                 self.handover.leave(track, f"{track} sent {question.key}: what that left is for its author to say")
 
-        return GuardedBmc(bmc, self.consent, self.bench.service_tag, wrote)
+        return GuardedBmc(bmc, self.consent, self.bench.service_tag, wrote, self.insist_on_lock)
 
     def close(self) -> None:
         """End everything that was opened, whatever happened before, and conclude.
@@ -152,6 +155,7 @@ class Run:
             with ExitStack() as last:
                 last.callback(chronicle.close)
                 last.callback(self._conclude, chronicle)
+                last.callback(self._tell_loose_ends)
                 last.callback(self._held.close)
         except BenchError as error:
             raise BenchError(f"{error}; {self.handover.line()}") from None
@@ -160,6 +164,12 @@ class Run:
         """Record every case that is to come; the verdict misses those that never do."""
         self.planned = tuple(cases)
         self.chronicle.plan(cases)
+
+    def _tell_loose_ends(self) -> None:
+        """What the closed lanes may have left behind belongs to the hand-over too."""
+        for number, loose_end in enumerate(self._loose_ends):
+            if text := loose_end():
+                self.handover.leave(f"lane-{number}", text)
 
     def part(self, name: str) -> Part:
         """What is known of the part in a slot."""

@@ -47,12 +47,17 @@ class NoWatcher:
 
 @dataclass(frozen=True)
 class Settings:
-    """What one run was asked to do. ``apply`` None: not said, so only a modelled machine may be changed."""
+    """What one run was asked to do. ``apply`` None: not said, so only a modelled machine may be changed.
+
+    ``steal_lock`` is the owner's exact name from whom the machine's lock is taken, "" for nobody's.
+    """
 
     bench: str = BUNDLED_BENCH
     mode: str = "replay"
     apply: bool | None = None
     danger: frozenset[str] = frozenset()
+    assume_free: bool = False
+    steal_lock: str = ""
     stages: tuple[str, ...] = ()
     suites: tuple[Path, ...] = ()
     faults: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from harness.clock import Clock
 from harness.devices.redfish import NOT_READY, suffix
-from harness.errors import BringupError, RedfishError, Timeout, Unreachable
+from harness.errors import BringupError, RedfishError, Timeout, Unreachable, Unreadable
 
 Seen = TypeVar("Seen")
 
@@ -79,7 +79,7 @@ class Endurance:
 
 
 def _is_loss(error: BringupError) -> bool:
-    """No answer at all, or one that says "not ready" longer than a read is patient for."""
+    """No answer at all, one that cannot be read, or one that says "not ready" longer than a read is patient for."""
     if isinstance(error, RedfishError):
         return error.status >= 500 or any(suffix(message_id) in NOT_READY for message_id in error.message_ids)
-    return isinstance(error, Unreachable | Timeout)
+    return isinstance(error, Unreachable | Timeout | Unreadable)

@@ -1,6 +1,6 @@
 """The last look before anything is written to a BMC, whoever asks: a procedure, or a check that somebody added.
 
-    act ─▶ consent? ─▶ danger named? ─▶ service tag still the pinned one? ─▶ sent, and its author noted
+    act ─▶ consent? ─▶ danger named? ─▶ lock still ours? ─▶ service tag still the pinned one? ─▶ sent, and its author noted
 
 Reads pass. The service tag is read again unless the question just before was that very read. One guard stands in front of the
 BMC's lane, live and in replay alike, so both ask the same.
@@ -27,14 +27,24 @@ class GuardedBmc:
     """Implements HttpAsks in front of a BMC's lane.
 
     ``tag`` is the pinned service tag, "" where the bench pins none (then nothing is written). ``wrote`` hears every act that was
-    let through. Raises UsageMistake for an act without consent, BenchError for another machine.
+    let through. ``insist_on_lock`` raises OwnershipError where somebody has stolen the machine's lock meanwhile.
+
+    Raises UsageMistake for an act without consent, BenchError for another machine.
     """
 
-    def __init__(self, asks: HttpAsks, consent: Consent, tag: str, wrote: Callable[[HttpQuestion], None]) -> None:
+    def __init__(
+        self,
+        asks: HttpAsks,
+        consent: Consent,
+        tag: str,
+        wrote: Callable[[HttpQuestion], None],
+        insist_on_lock: Callable[[], None] = lambda: None,
+    ) -> None:
         self._asks = asks
         self._consent = consent
         self._tag = tag
         self._wrote = wrote
+        self._insist_on_lock = insist_on_lock
         self._system = SYSTEM
         self._seen = ""
 
@@ -58,7 +68,8 @@ class GuardedBmc:
         for attribute, value in _attributes(question).items():
             for danger in unnamed(attribute, value, self._consent.danger):
                 raise UsageMistake(f"{attribute} = {value}: {danger.why}; that needs --danger {danger.name}")
-        if not self._seen:
+        self._insist_on_lock()
+        if not self._tag or self._seen != self._tag:
             reread = HttpQuestion.observe("GET", self._system)
             self._look(reread, self._asks.ask(reread))
         if not self._tag or self._seen != self._tag:
@@ -69,8 +80,9 @@ class GuardedBmc:
         """Remember the tag that an answer about the system shows."""
         body = answer.body
         if question.method == "GET" and isinstance(body, dict) and str(body.get("@odata.type", "")).startswith("#ComputerSystem."):
-            self._system = question.path
             self._seen = str(body.get("SKU") or "") if answer.status == 200 else ""
+            if self._tag and self._seen == self._tag:  # an HGX board or a DPU is a ComputerSystem too, with no tag or its own
+                self._system = question.path
 
 
 def _changes(question: HttpQuestion) -> bool:

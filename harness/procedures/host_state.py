@@ -16,6 +16,11 @@ UNDERWAY = frozenset({"InPOST", "CollectingSystemInventory", "AutomatedTaskExecu
 """ServerStatus values that pass by themselves."""
 
 
+def is_at_rest(status: LcStatus) -> bool:
+    """Nothing is under way and nobody stands there: through POST, off, or halted at a prompt. An unknown word is no rest."""
+    return status.server in ("OutOfPOST", "PoweredOff") or status.server.startswith("Halted")
+
+
 def settle(idrac: Idrac, patience: float) -> LcStatus:
     """The status once the host is through with POST, or the last one seen."""
     try:

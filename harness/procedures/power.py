@@ -27,12 +27,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.devices.host import Host
 from harness.devices.idrac import Idrac
 from harness.devices.idrac_facts import System
 from harness.devices.jobs import Job
 from harness.devices.redfish import suffix
-from harness.errors import BringupError, DeviceError, RedfishError, TapeError, Unreachable
+from harness.errors import DeviceError, RedfishError, Unreachable
 
 ALREADY = frozenset({"PSU501", "PSU502"})
 """Refusals that mean the wanted state is there: already on, already off (EEMI registry 2.9.0)."""
@@ -233,28 +232,3 @@ def send_reset(idrac: Idrac, wanted: Wanted, *, expected_tag: str) -> ResetSent:
         if {suffix(message_id) for message_id in error.message_ids} & ALREADY:
             return ResetSent(kind, idrac.clock.now())
         raise
-
-
-def occupants(host: Host | None) -> str:
-    """Who uses the machine: people logged in and processes on GPUs. Empty where nobody does, or where nobody can be asked.
-
-    A login on a serial line is our own console; a command over ssh makes none.
-    """
-    if host is None:
-        return ""
-    people = [line.split() for line in _lines(host, "who")]
-    names = sorted({words[0] for words in people if len(words) > 1 and not words[1].startswith(("ttyS", "hvc"))})
-    running = _lines(host, "nvidia-smi", "--query-compute-apps=pid,process_name", "--format=csv,noheader")
-    found = [f"{', '.join(names)} logged in"] if names else []
-    found += [f"{len(running)} processes on GPUs ({running[0]})"] if running else []
-    return " and ".join(found)
-
-
-def _lines(host: Host, *argv: str) -> list[str]:
-    """A command's lines; none where it fails: no operating system, no driver, no such command."""
-    try:
-        return [line.strip() for line in host.observe(*argv, timeout=30).splitlines() if line.strip()]
-    except TapeError:
-        raise
-    except BringupError:
-        return []

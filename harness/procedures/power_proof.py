@@ -15,7 +15,8 @@ from harness.devices.idrac_facts import LogEntry, System
 from harness.devices.idrac_power import cycle_ac, restart_idrac
 from harness.errors import BenchError, DeviceError, Timeout, Unreachable
 from harness.procedures.endurance import Endurance, Loss
-from harness.procedures.power import TABLE, ResetSent, Row, Standing, Target, Way, forbidden, occupants
+from harness.procedures.occupancy import NOBODY, occupants
+from harness.procedures.power import TABLE, ResetSent, Row, Standing, Target, Way, forbidden
 from harness.units import duration
 
 EVERY = 5.0
@@ -36,9 +37,9 @@ class Done:
 def stand(idrac: Idrac, host: Host | None = None) -> Standing:
     """How the machine stands now. Raises BringupError where the iDRAC does not answer."""
     system = idrac.system()
-    used = occupants(host) if system.power_state != "Off" else ""
+    seen = occupants(host) if system.power_state != "Off" else NOBODY
     pending = tuple(sorted(idrac.bios().pending))
-    return Standing(system, tuple(job for job in idrac.jobs() if job.is_active), pending, used)
+    return Standing(system, tuple(job for job in idrac.jobs() if job.is_active), pending, seen.found or seen.silence)
 
 
 def carry_out(idrac: Idrac, way: Way, *, expected_tag: str, host: Host | None = None, own: str = "") -> Done:

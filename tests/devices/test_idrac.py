@@ -106,7 +106,7 @@ def test_pending_values_and_apply_times_are_read_together(model):
 
 
 def test_firmware_that_advertises_no_apply_times_has_none(script):
-    redfish, _ = script({f"GET {P.bios}": {"Attributes": {}}, f"GET {P.settings}": {}})
+    redfish, _ = script({f"GET {P.bios}": {"Attributes": {}}, f"GET {P.settings}": {"Attributes": {}}})
     state = Idrac(redfish).bios()
     assert (state.apply_times, dict(state.pending)) == ((), {})
 
@@ -230,3 +230,11 @@ def test_what_an_idrac_does_not_have_is_not_asked_for(script):
 def test_a_recorded_lockdown_is_seen(field_data, clock):
     folder = field_data / "idrac/NVIDIA__libredfish/R750_idrac9_7.10.30.00_bios_1.13.2_lockdown"
     assert Idrac(Redfish(Capture(folder, clock), clock)).lockdown() == "Enabled"
+
+
+def test_systems_that_show_up_late_are_waited_for(script, clock):
+    """An R640 shows none for two minutes after its Lifecycle Controller restarts."""
+    redfish, lane = script({"GET /s": [*[(200, {"Members": []})] * 9, (200, {"Members": [{"@odata.id": "/s/System.Embedded.1"}]})]})
+    assert find_member(redfish, "/s", "System.Embedded.1") == "/s/System.Embedded.1"
+    assert len(lane.asked) == 10
+    assert clock.now() < 120

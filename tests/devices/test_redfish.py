@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.devices.redfish import PATIENCE, dig, explain, follow, messages, suffix
-from harness.errors import AuthRefused, DeviceError, RedfishError, Unreachable
+from harness.errors import AuthRefused, DeviceError, RedfishError, Unreachable, Unreadable
 
 # shapes of bodies as they have been seen in the field; the texts are ours
 LISTED = {
@@ -147,3 +147,45 @@ def test_a_collection_is_read_page_after_page(script):
         {"GET /c": {"Members": [{"n": 1}], "Members@odata.nextLink": "/c?$skip=1"}, "GET /c?$skip=1": {"Members": [{"n": 2}]}}
     )
     assert [member["n"] for member in redfish.members("/c")] == [1, 2]
+
+
+@pytest.mark.parametrize("body", [None, {}, [], "<html>busy</html>", '{"cut": ', 7])
+def test_a_resource_that_says_nothing_is_unreadable_and_not_empty(script, body):
+    redfish, _ = script({"GET /redfish/v1/x": [(200, body)]})
+    with pytest.raises(Unreadable, match=r"GET /redfish/v1/x: HTTP 200 with .* cannot be told"):
+        redfish.get("/redfish/v1/x")
+
+
+def test_an_error_body_with_status_200_is_a_refusal_of_a_read_too(script):
+    redfish, _ = script({"GET /redfish/v1/x": LISTED})
+    with pytest.raises(RedfishError, match=r"HTTP 200 .IDRAC.2.14.SYS011"):
+        redfish.get("/redfish/v1/x")
+
+
+@pytest.mark.parametrize(
+    "page", [{"Name": "x"}, {"Members": None}, {"Members": {}}, {"Members": [None]}, {"Members": ["/redfish/v1/y"]}]
+)
+def test_a_collection_without_a_list_of_members_is_unreadable_and_not_empty(script, page):
+    redfish, _ = script({"GET /redfish/v1/x": page})
+    with pytest.raises(Unreadable, match="cannot be told"):
+        tuple(redfish.members("/redfish/v1/x"))
+
+
+def test_a_page_that_leads_elsewhere_or_nowhere_is_unreadable(script):
+    for onward in ("https://elsewhere/redfish/v1/x", 5, "x"):
+        redfish, lane = script({"GET /redfish/v1/x": {"Members": [], "Members@odata.nextLink": onward}})
+        with pytest.raises(Unreadable):
+            tuple(redfish.members("/redfish/v1/x"))
+        assert len(lane.asked) == 1
+
+
+def test_pages_are_followed_to_their_end_and_an_empty_queue_is_empty(script):
+    redfish, _ = script(
+        {
+            "GET /redfish/v1/x": {"Members": [{"Id": "1"}], "Members@odata.nextLink": "/redfish/v1/x?$skip=1"},
+            "GET /redfish/v1/x?$skip=1": {"Members": [{"Id": "2"}], "Members@odata.nextLink": None},
+            "GET /redfish/v1/y": {"Members": []},
+        }
+    )
+    assert [member["Id"] for member in redfish.members("/redfish/v1/x")] == ["1", "2"]
+    assert tuple(redfish.members("/redfish/v1/y")) == ()

@@ -200,13 +200,24 @@ class TestLogin:
         simulated.end_all()
         assert one.ask(LOOK).status == 200
         assert service.lines == [LOGIN, f"GET {SYSTEM}", f"GET {SYSTEM}", LOGIN, f"GET {SYSTEM}"]
-        simulated.end_all()
-        with pytest.raises(AuthRefused, match="renewed once"):
-            one.ask(LOOK)
-        with pytest.raises(AuthRefused):
-            one.ask(ROOT)
-        assert simulated.opened == 2
-        assert len(service.requests) == 6
+
+    def test_a_session_that_expires_again_and_again_is_renewed_each_time_with_one_login(self, serve, sessions, lane):
+        simulated = sessions()
+        service = serve(simulated)
+        one = lane(service)
+        for _ in range(4):
+            assert one.ask(LOOK).status == 200
+            simulated.end_all()
+        assert one.ask(LOOK).status == 200
+        assert simulated.opened == service.lines.count(LOGIN) == 5
+
+    def test_acts_in_sessions_that_are_never_accepted_end_the_lane(self, serve, sessions, lane):
+        service = serve(sessions(lambda request: (401, {}, None)))
+        one = lane(service)
+        for _ in range(4):
+            with pytest.raises(AuthRefused):
+                one.ask(RESET)
+        assert service.lines == [LOGIN, f"POST {RESET.path}"] * 2
 
     def test_an_observe_that_is_refused_in_the_new_session_too_ends_the_lane(self, serve, sessions, lane):
         service = serve(sessions(lambda request: (401, {}, None)))
@@ -330,8 +341,83 @@ class TestLogin:
         one.close()
         assert service.lines[-1] == "DELETE /redfish/v1/SessionService/Sessions/9"
 
+    def test_a_session_without_any_place_is_found_in_the_list_as_the_users_only_one(self, serve, lane):
+        service = serve(_placeless({"1": "ann", "2": "root"}))
+        one = lane(service)
+        one.ask(LOOK)
+        one.close()
+        assert service.lines[-1] == "DELETE /redfish/v1/SessionService/Sessions/2"
+        assert one.loose_end() == ""
+
+    @pytest.mark.parametrize("users", [{"1": "root", "2": "root"}, {"1": "ann"}, {"1": None}])
+    def test_a_session_that_cannot_be_proven_ours_is_left_alone_and_said(self, serve, lane, users):
+        service = serve(_placeless(users))
+        one = lane(service)
+        one.ask(LOOK)
+        one.close()
+        assert not [line for line in service.lines if line.startswith("DELETE")]
+        assert "one session of user 'root' may stay open" in one.loose_end()
+
+    @pytest.mark.parametrize(
+        "place", ["https://[::bad/", "/elsewhere", "", "/redfish/v1/SessionService/Sessions", "//redfish/v1/x"]
+    )
+    def test_an_odd_location_gives_way_to_the_id_in_the_body(self, serve, lane, place):
+        def answer(request):
+            if request.line == LOGIN:
+                return 201, {"X-Auth-Token": "abc", "Location": place}, {"Id": "9"}
+            return 200, {}, None
+
+        service = serve(answer)
+        one = lane(service)
+        one.ask(LOOK)
+        one.close()
+        assert service.lines[-1] == "DELETE /redfish/v1/SessionService/Sessions/9"
+        assert one.loose_end() == ""
+
+
+def _placeless(users):
+    """A service whose login names no place, with these sessions and their users."""
+
+    def answer(request):
+        if request.line == LOGIN:
+            return 201, {"X-Auth-Token": "abc"}, None
+        if request.line == f"GET {LOGIN.removeprefix('POST ')}":
+            return 200, {}, {"Members": [{"@odata.id": f"{request.path}/{name}"} for name in users]}
+        return 200, {}, {"UserName": users.get(request.path.rpartition("/")[2], "")}
+
+    return answer
+
 
 class TestClose:
+    def test_ctrl_c_within_a_login_is_said_because_its_session_may_open_all_the_same(self, serve, sessions, lane, monkeypatch):
+        service = serve(sessions())
+        one = lane(service)
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("harness.live.transport.GuardedSocket.recv_into", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                one.ask(LOOK)
+        one.close()
+        assert "one session of user 'root' may stay open" in one.loose_end()
+        assert "30 minutes" in one.loose_end()
+
+    def test_a_session_that_was_seen_to_end_is_no_loose_end(self, serve, sessions, lane):
+        one = lane(serve(sessions()))
+        one.ask(LOOK)
+        one.close()
+        assert one.loose_end() == ""
+
+    def test_a_logout_that_is_refused_or_lost_is_a_loose_end(self, serve, sessions, lane):
+        simulated = sessions()
+        for reply in ((500, {}, None), None):
+            one = lane(serve(lambda request, reply=reply: reply if request.method == "DELETE" else simulated(request)))
+            one.ask(LOOK)
+            one.close()
+            assert "may stay open" in one.loose_end()
+
     def test_close_without_a_question_sends_nothing(self, serve, lane):
         service = serve()
         lane(service).close()

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from harness.clock import VirtualClock, WallClock
+from harness.errors import Unreachable
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.idrac.serve import serve
 from harness.lab.model import parts
@@ -147,6 +148,39 @@ def test_a_held_machine_is_refused_before_anything_is_asked(live, service, tmp_p
     assert len(done.err.strip().splitlines()) == 1
     assert service.asked == []
     assert not list((tmp_path / "reports").glob("*")) if (tmp_path / "reports").exists() else True
+
+
+@pytest.mark.parametrize(("named", "status"), [("somebody@else", 2), ("somebody@else run", 0)])
+def test_a_held_machine_is_stolen_by_its_holders_exact_name_only(live, service, named, status):
+    from harness.errors import OwnershipError
+    from harness.live.lock import MachineLock
+
+    with MachineLock(parts.SERVICE_TAG, "somebody@else run") as theirs:
+        done = live("--stage", "bmc", "--steal-lock", named)
+        assert done.status == status, done.out + done.err
+        if status:
+            theirs.check()
+            assert "is not its owner" in done.err
+        else:
+            with pytest.raises(OwnershipError):
+                theirs.check()
+
+
+def test_a_logout_that_is_not_answered_is_handed_over(live, service):
+    def lose(session_id):
+        raise Unreachable("cut")
+
+    service.machine.controller.sessions.end = lose
+    done = live("--stage", "bmc")
+    assert done.status == 0, done.out + done.err
+    assert service.open_sessions == 1
+    assert "may stay open" in " ".join(done.out.split())
+
+
+def test_a_simulated_machine_has_no_lock_to_steal(bringup, tmp_path):
+    done = bringup("run", "--bench", "model-lqd8360", "--live", "--steal-lock", "somebody", folder=tmp_path)
+    assert (done.status, len(done.err.strip().splitlines())) == (2, 1)
+    assert "--steal-lock" in done.err
 
 
 def test_ctrl_c_ends_the_session(service, tmp_path, clean_environment):

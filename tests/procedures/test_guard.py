@@ -3,7 +3,8 @@
 import pytest
 
 from harness.consent import Consent
-from harness.errors import BenchError, UsageMistake
+from harness.errors import BenchError, OwnershipError, UsageMistake
+from harness.live.lock import MachineLock
 from harness.ports import HttpAnswer, HttpQuestion
 from harness.procedures.guard import SYSTEM, GuardedBmc
 
@@ -26,6 +27,36 @@ class Bmc:
 def guard(bmc, *, apply=True, danger=(), tag="MINE"):
     wrote = []
     return GuardedBmc(bmc, Consent(apply, frozenset(danger)), tag, lambda question: wrote.append(question.key)), wrote
+
+
+def test_a_lock_that_was_stolen_meanwhile_stops_the_next_write_and_no_read(tmp_path):
+    ours, theirs = (MachineLock("MINE", owner, tmp_path) for owner in ("ann@lab1 run", "ben@lab2 run"))
+    ours.acquire()
+    bmc = Bmc("MINE")
+    guarded = GuardedBmc(bmc, Consent(apply=True), "MINE", lambda _: None, ours.check)
+    guarded.ask(RESET)
+    theirs.acquire(steal_from="ann@lab1 run")
+    with pytest.raises(OwnershipError, match="not ours any more: held by 'ben@lab2 run'"):
+        guarded.ask(RESET)
+    assert bmc.asked.count(RESET.key) == 1
+    guarded.ask(HttpQuestion.observe("GET", SYSTEM))
+
+
+def test_another_system_of_the_same_bmc_does_not_stand_for_the_host():
+    """Machines with an HGX board or a DPU show several systems; only the host has the tag."""
+
+    class Several(Bmc):
+        def ask(self, question, on_line=None):
+            answer = super().ask(question)
+            body = {"@odata.type": "#ComputerSystem.v1_16_0.ComputerSystem", "SKU": None}
+            return HttpAnswer(200, {}, body, 0.0, 0.0) if "HGX" in question.path else answer
+
+    bmc = Several("MINE")
+    guarded, wrote = guard(bmc)
+    guarded.ask(HttpQuestion.observe("GET", "/redfish/v1/Systems/HGX_Baseboard_0"))
+    guarded.ask(RESET)
+    assert wrote == [RESET.key]
+    assert bmc.asked[-2:] == [f"GET {SYSTEM}", RESET.key]
 
 
 def test_reads_pass_untouched():

@@ -4,8 +4,8 @@ import pytest
 
 from harness.devices.idrac_facts import System
 from harness.devices.jobs import Job
-from harness.errors import BenchError, CommandFailed, DeviceError, RedfishError, Unreachable
-from harness.procedures.power import Wanted, choose_reset, obstacle, occupants, send_reset
+from harness.errors import BenchError, DeviceError, RedfishError, Unreachable
+from harness.procedures.power import Wanted, choose_reset, obstacle, send_reset
 
 # what public captures and reports list, by firmware
 R740_3_15 = ("On", "ForceOff", "GracefulRestart", "GracefulShutdown", "PushPowerButton", "Nmi")
@@ -89,37 +89,3 @@ def test_already_on_is_no_error(lab):
 
     machine.lane.before = refuse
     assert send_reset(machine.idrac, Wanted.RESTART, expected_tag=machine.tag).is_answered
-
-
-class People:
-    """A host that prints what it is told, or fails."""
-
-    def __init__(self, **printed):
-        self.printed = printed
-
-    def observe(self, *argv, timeout=60.0):
-        printed = self.printed.get(argv[0].replace("-", "_"))
-        if printed is None:
-            raise CommandFailed(argv[0], 127, "not found")
-        return printed
-
-
-@pytest.mark.parametrize(
-    ("host", "said"),
-    [
-        (None, ""),
-        (People(), ""),
-        (People(who="", nvidia_smi=""), ""),
-        (People(who="root     ttyS0        2026-01-05 08:00\n"), ""),
-        (People(who="ann      pts/0        2026-01-05 08:00 (10.0.0.7)\n"), "ann logged in"),
-        (People(who="", nvidia_smi="4711, python3\n4712, python3\n"), "2 processes on GPUs (4711, python3)"),
-        (People(who="ann tty1 x\n", nvidia_smi="4711, python3\n"), "ann logged in and 1 processes on GPUs (4711, python3)"),
-    ],
-)
-def test_people_and_gpu_processes_make_a_machine_busy(host, said):
-    assert occupants(host) == said
-
-
-def test_a_host_that_does_not_answer_is_nobodys(lab):
-    machine = lab("bios.preflight-lc")
-    assert occupants(machine.host) == ""

@@ -41,7 +41,7 @@ def apply(idrac: Idrac, story: BiosStory, limits: Boot, handover: Handover, tag:
 def _aftermath(attempt: Attempt) -> str:
     """How it stands after the stop: wanted and current values, and what is left or that nothing is."""
     story = attempt.story
-    if not story.patches:
+    if not story.writes and not story.is_resumed:
         return "nothing was written"
     values = "; ".join(
         f"{change.attribute} is {story.values.get(change.attribute)}, wanted {change.limit}" for change in story.plan.changes

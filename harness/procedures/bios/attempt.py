@@ -17,7 +17,10 @@ KEY = "bios"
 
 @dataclass
 class Attempt:
-    """``story`` grows from step to step; ``tag`` is the only machine that may be written to."""
+    """``story`` grows from step to step; ``tag`` is the only machine that may be written to.
+
+    ``known`` are the ids of all jobs that were in the queue right before the first write: none of them is ours.
+    """
 
     idrac: Idrac
     story: BiosStory
@@ -25,6 +28,7 @@ class Attempt:
     handover: Handover
     tag: str
     endurance: Endurance = field(init=False)
+    known: frozenset[str] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
         self.endurance = Endurance(self.idrac.clock)
@@ -40,6 +44,16 @@ class Attempt:
             self.note(job)
         return job
 
+    def await_answer(self, within: float) -> None:
+        """Wait until the iDRAC answers again. Raises Timeout, or the lane's error where that lasts too long."""
+        self.idrac.clock.until(
+            lambda: self.endurance.ask(self.idrac.system),
+            lambda system: system is not None,
+            what="the iDRAC to answer again",
+            every=10,
+            within=within,
+        )
+
     def note(self, job: Job) -> None:
         """Keep the job where it changed: each entry has the time of its first sight."""
         last = self.story.job
@@ -50,5 +64,14 @@ class Attempt:
         """Say in the hand-over what stands on the machine from here on, and how to undo it."""
         places = self.idrac.places
         job = f"DELETE {places.jobs}/{self.story.job_id}, then " if self.story.job_id else ""
-        values = ", ".join(str(change) for change in self.story.plan.changes)
-        self.handover.leave(KEY, f"BIOS values {values}: {state}", f"{job}POST {places.clear_pending}")
+        self.handover.leave(KEY, f"BIOS values {self._values()}: {state}", f"{job}POST {places.clear_pending}")
+
+    def leave_alone(self, jobs: tuple[Job, ...]) -> None:
+        """Say in the hand-over which jobs may be ours and were left alone, because that could not be proven."""
+        listed = ", ".join(str(job) for job in jobs)
+        undo = " and ".join(f"DELETE {self.idrac.places.jobs}/{job.id}" for job in jobs)
+        text = f"{listed} may be this run's or somebody else's, so it was left alone: applies at the next reboot by anyone"
+        self.handover.leave(KEY, f"BIOS values {self._values()}: {text}", f"ask around; where nobody wants it, {undo}")
+
+    def _values(self) -> str:
+        return ", ".join(str(change) for change in self.story.plan.changes)

@@ -15,7 +15,6 @@ from harness.procedures.bios.plan import differing, make_plan
 from harness.procedures.bios.preflight import LOCKED, judge, survey
 from harness.procedures.bios.story import ATTRIBUTES, BiosStory
 from harness.procedures.handover import Handover
-from harness.procedures.power import occupants
 from harness.procedures.stop import Stop
 
 
@@ -44,7 +43,8 @@ def bring_bios(
         idrac,
         before,
         patience=platform.boot.no_progress if wants_to_write else 0.0,
-        occupants=occupants(host) if wants_to_write else "",
+        host=host if wants_to_write else None,
+        assume_free=consent.assume_free,
     )
     registry = idrac.registry() if differs else Registry()
     plan = make_plan(before.attributes, wanted, registry, consent.danger, is_locked_down=found.lockdown == LOCKED)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from harness.devices.jobs import CANCELLED, LC_IN_USE, NEVER_BEGAN, Job, Phase
 from harness.errors import Blame, Timeout
 from harness.procedures.bios.attempt import Attempt
-from harness.procedures.bios.preflight import JOBS
+from harness.procedures.bios.preflight import JOBS, PENDING, foreign_values
 from harness.procedures.bios.story import BEFORE_RESET, RESULT, STATE
+from harness.procedures.clearance import hindrance
 from harness.procedures.host_state import UNDERWAY
-from harness.procedures.power import Wanted, obstacle, send_reset
+from harness.procedures.power import Wanted, send_reset
 from harness.procedures.stop import Stop
 
 SCHEDULING = 180.0
@@ -33,11 +34,16 @@ VANISHED = 60.0
 """Seconds after which a job that no view knows any more is gone. Right after creation one may be 404 for a moment
 (openstack/sushy, oem/dell/asynchronous.py)."""
 
+MOVING = 60.0
+"""Seconds in which a reset that a run sent right before it was cut off shows: it is not sent again while it may be under way."""
+
 _ENDS = (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
 
 def await_schedule(attempt: Attempt) -> Stop | None:
     """The job must be seen Scheduled before anything is restarted."""
+    if attempt.story.is_settled:
+        return None
     job_id = attempt.story.job_id
     attempt.leave(f"{job_id} is to apply them")
     try:
@@ -54,11 +60,24 @@ def await_schedule(attempt: Attempt) -> Stop | None:
 
 
 def restart(attempt: Attempt) -> Stop | None:
-    """Restart the host once. A job that is further than Scheduled got its restart from somebody else: then none is sent."""
+    """Restart the host once, after a last look at everything that the restart would set off.
+
+    A job that is further than Scheduled, or a host that is restarting, got its restart from somebody else: then none is sent.
+    """
     job = attempt.story.job
-    if job is not None and job.phase is not Phase.SCHEDULED:
+    if attempt.story.is_settled or (job is not None and job.phase is not Phase.SCHEDULED):
         return None
-    if against := obstacle(attempt.idrac.jobs(), own=attempt.story.job_id):
+    if attempt.story.is_resumed and not attempt.story.writes and _moves_by_itself(attempt):
+        return None
+    if foreign := foreign_values(attempt.idrac.bios().pending, attempt.story.plan.values):
+        names = ", ".join(sorted(foreign))
+        return Stop(
+            PENDING, f"somebody staged {names} beside ours, which a restart would apply; nothing was restarted", Blame.BENCH
+        )
+    lc = attempt.idrac.lc_status()
+    if lc.server in UNDERWAY:
+        return None
+    if against := hindrance(attempt.idrac, lc, tag=attempt.tag, own=attempt.story.job_id):
         return Stop(JOBS, f"{against}; nothing was restarted", Blame.BENCH)
     attempt.leave(f"{attempt.story.job_id} Scheduled: applies at the next reboot by anyone")
     attempt.tell(reset=send_reset(attempt.idrac, Wanted.RESTART, expected_tag=attempt.tag))
@@ -67,6 +86,8 @@ def restart(attempt: Attempt) -> Stop | None:
 
 def follow(attempt: Attempt) -> Stop | None:
     """Wait for the job's end. 100 % is no end, and Completed only with a good message id in both views."""
+    if attempt.story.is_settled:
+        return None
     within = max(LEAST, attempt.limits.within)
     watch = _Watch(attempt)
     what = f"{attempt.story.job_id} to complete"
@@ -82,6 +103,20 @@ def follow(attempt: Attempt) -> Stop | None:
         attempt.note(both)
         job = both
     return None if job.phase is Phase.SUCCEEDED else _failure(attempt, job)
+
+
+def _moves_by_itself(attempt: Attempt) -> bool:
+    """Whether the host restarts, or the job runs, within MOVING seconds without us."""
+
+    def look() -> bool:
+        job, lc = attempt.look_at_job(), attempt.endurance.ask(attempt.idrac.lc_status)
+        has_begun = job is not None and job.phase is not Phase.SCHEDULED
+        return has_begun or (lc is not None and lc.server in UNDERWAY)
+
+    try:
+        return attempt.idrac.clock.until(look, bool, what="a restart that may be under way to show", every=10, within=MOVING)
+    except Timeout:
+        return False
 
 
 @dataclass

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from harness.devices.host import Host
 from harness.devices.idrac import Idrac
 from harness.devices.idrac_facts import BiosState, LcStatus, System
-from harness.devices.jobs import LC_IN_USE, Job
+from harness.devices.jobs import LC_IN_USE, Job, Phase
 from harness.errors import Blame
 from harness.limits import Value
-from harness.procedures.host_state import ATTENDED, UNDERWAY, settle
+from harness.procedures.host_state import ATTENDED, UNDERWAY, is_at_rest, settle
+from harness.procedures.occupancy import occupants
 from harness.procedures.stop import Stop
 
 LOCKDOWN, LC, PENDING, JOBS = "bios.preflight-lockdown", "bios.preflight-lc", "bios.preflight-pending", "bios.preflight-jobs"
@@ -23,9 +25,17 @@ LOCKED = "Enabled"
 """Lockdown.1.SystemLockdown of a machine that refuses every change (a recorded iDRAC9 7.10, NVIDIA/libredfish)."""
 
 
+AT_WORK = 1800.0
+"""Seconds more for a POST in which a BIOS job is at work, from a run that was cut off, say: with its own extra reset it takes twice
+as long as a bare one, and 45 minutes are the hard cap of any boot (ours)."""
+
+
 @dataclass(frozen=True)
 class Preflight:
-    """How the machine stands before the run touches it. ``pending`` are staged BIOS values, ``jobs`` the active jobs."""
+    """How the machine stands before the run touches it.
+
+    ``pending`` are staged BIOS values, ``jobs`` the active jobs, ``occupants`` who uses it or may, empty where it is free.
+    """
 
     system: System
     lockdown: str
@@ -35,11 +45,19 @@ class Preflight:
     occupants: str = ""
 
 
-def survey(idrac: Idrac, state: BiosState, *, patience: float, occupants: str = "") -> Preflight:
-    """Read how the machine stands, letting a POST that is under way end within ``patience`` seconds."""
+def survey(idrac: Idrac, state: BiosState, *, patience: float, host: Host | None = None, assume_free: bool = False) -> Preflight:
+    """Read how the machine stands, letting a POST that is under way end within ``patience`` seconds.
+
+    ``host`` is asked who uses it; None where that does not matter, because nothing is to be written.
+    """
+    if patience and idrac.lc_status().server in UNDERWAY and any(job.is_bios and job.is_active for job in idrac.jobs()):
+        patience += AT_WORK
     lc = settle(idrac, patience)
+    asked = occupants(host)
     active = tuple(job for job in idrac.jobs() if job.is_active)
-    return Preflight(idrac.system(), idrac.lockdown(), lc, state.pending, active, occupants)
+    system = idrac.system()
+    in_use = asked.hindrance(lc.server, system.boot_progress, assume_free=assume_free)
+    return Preflight(system, idrac.lockdown(), lc, state.pending, active, in_use)
 
 
 def judge(found: Preflight, wanted: Mapping[str, Value], *, writes: bool) -> tuple[Stop, ...]:
@@ -47,7 +65,8 @@ def judge(found: Preflight, wanted: Mapping[str, Value], *, writes: bool) -> tup
 
     All of it is the bench's blame: the machine is not free, which says nothing about it.
     """
-    return tuple(_against_writing(found)) * writes + tuple(_of_others(found, wanted))
+    is_ours = writes and own_job(found.pending, found.jobs, wanted) is not None
+    return tuple(_against_writing(found)) * writes + tuple(_of_others(found, wanted)) * (not is_ours)
 
 
 def _against_writing(found: Preflight) -> Iterator[Stop]:
@@ -59,7 +78,9 @@ def _against_writing(found: Preflight) -> Iterator[Stop]:
         )
     elif found.lc.server in UNDERWAY:
         yield _bench(LC, f"the host stays in {found.lc.server}; let it finish, or look at its screen")
-    elif found.lc.lc not in ("Ready", ""):
+    elif not is_at_rest(found.lc):
+        yield _bench(LC, f"the host is in {found.lc.server}, and what that means is not known; nothing is changed")
+    elif found.lc.lc != "Ready":
         yield _bench(LC, f"the Lifecycle Controller is {found.lc.lc}, not Ready, so it takes no job")
     if found.occupants:
         yield _bench(LC, f"the machine is in use: {found.occupants}; nothing is changed while it is")
@@ -77,6 +98,17 @@ def _of_others(found: Preflight, wanted: Mapping[str, Value]) -> Iterator[Stop]:
     if found.jobs:
         listed = "; ".join(str(job) for job in found.jobs)
         yield _bench(JOBS, f"the queue holds what is not ours: {listed}; wait for it, or delete it if nobody wants it")
+
+
+def own_job(pending: Mapping[str, Value | None], active: tuple[Job, ...], wanted: Mapping[str, Value]) -> Job | None:
+    """The job that a run of this plan left when it was cut off: the only active one, and what is pending is the plan, whole.
+
+    Then a restart applies what we want and nothing else, whoever staged it. A job that failed already is nobody's to go on with.
+    """
+    if len(active) != 1 or not wanted or dict(pending) != dict(wanted):
+        return None
+    (job,) = active
+    return job if job.is_bios and job.phase in (Phase.WAITING, Phase.SCHEDULED, Phase.RUNNING) else None
 
 
 def foreign_values(pending: Mapping[str, Value | None], own: Mapping[str, Value]) -> dict[str, Value | None]:

@@ -25,9 +25,12 @@ ORDER = (LOCKDOWN, LC, PENDING, JOBS, RECONCILE, BEFORE_RESET, STATE, RESULT, RE
 class BiosStory:
     """One attempt, or one look where nothing was to be written.
 
-    ``patches`` counts PATCH requests sent (0 or 1). ``lost_answer`` says how the answer to it was lost, where it was; then
-    ``job_id`` was found by looking. ``history`` has the job each time it changed, ``restarted_at`` when the host was first seen
-    restarting. ``after`` and ``jobs_after`` were read at the end, ``losses`` are the times at which the BMC did not answer.
+    ``patches`` counts PATCH requests sent (0 or 1), ``writes`` all that staged something, the making of a job included.
+    ``is_resumed``: the values, or the job too, stood there already just as this plan wants them, from a run that was cut off.
+    ``is_settled``: when it came to writing, everything was in effect. ``unproven`` are jobs that may be ours and were left alone.
+    ``lost_answer`` says how the answer to a write was lost, where it was; then ``job_id`` was found by looking. ``history`` has the
+    job each time it changed, ``restarted_at`` when the host was first seen restarting. ``after`` and ``jobs_after`` were read at
+    the end, ``losses`` are the times at which the BMC did not answer.
     """
 
     before: BiosState
@@ -36,6 +39,10 @@ class BiosStory:
     is_consented: bool
     stop: Stop | None = None
     patches: int = 0
+    writes: int = 0
+    is_resumed: bool = False
+    is_settled: bool = False
+    unproven: tuple[Job, ...] = ()
     lost_answer: str = ""
     job_id: str = ""
     history: tuple[Job, ...] = ()

@@ -17,9 +17,11 @@ from harness.platform import Platform
 from harness.procedures.boot.post import sight
 from harness.procedures.boot.story import CONSOLE, HALT, LOOP, NEW_BOOT, PROGRESS, REACH, BootStory
 from harness.procedures.boot.watch import BARRED, Watch
+from harness.procedures.clearance import hindrance
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED, settle
-from harness.procedures.power import TABLE, ResetSent, Wanted, Way, obstacle, occupants, send_reset
+from harness.procedures.occupancy import occupants
+from harness.procedures.power import TABLE, ResetSent, Wanted, Way, obstacle, send_reset
 from harness.procedures.stop import Stop
 
 KEY = "boot"
@@ -54,6 +56,7 @@ class _Scene:
     platform: Platform
     handover: Handover
     tag: str
+    consent: Consent
     changed: str = ""
 
 
@@ -76,14 +79,17 @@ def bring_up(  # noqa: PLR0917 - the handles and facts of a run, in the order ev
     instead. Nothing is restarted while a job runs or waits, while
     somebody stands at the machine or uses it, or where the host refuses us, so that nobody could see it come back.
     """
-    scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag, changed)
+    scene = _Scene(idrac.located(), host, console, platform, handover, expected_tag, consent, changed)
     scene.idrac.insist_on(expected_tag)
     story = BootStory(consent.apply, has_host=host is not None)
     if consent.apply:
         story = replace(story, refusal=_refusal(scene))
     boot_id, bar = _boot_id(host)
-    story = replace(story, previous_boot_id=boot_id, refusal=story.refusal or (bar if consent.apply else ""))
-    story = _restart(scene, story) if consent.apply and not story.refusal else _look(scene, story, since)
+    story = replace(story, previous_boot_id=boot_id, refusal=(bar or story.refusal) if consent.apply else "")
+    mark = scene.idrac.lc_mark() if consent.apply and not story.refusal else None
+    if consent.apply and not story.refusal:
+        story = replace(story, refusal=hindrance(scene.idrac, scene.idrac.lc_status(), tag=expected_tag))
+    story = _restart(scene, story, mark) if consent.apply and not story.refusal else _look(scene, story, since)
     return _afterwards(scene.idrac, story)
 
 
@@ -93,7 +99,12 @@ def _refusal(scene: _Scene) -> str:
     if lc.server in ATTENDED:
         return f"somebody left the host in {lc.server}"
     _let_load(scene.idrac, min(LOADING, scene.platform.boot.no_progress))
-    return obstacle(scene.idrac.jobs()) or occupants(scene.host)
+    return obstacle(scene.idrac.jobs()) or _in_use(scene, lc.server)
+
+
+def _in_use(scene: _Scene, server: str) -> str:
+    progress = scene.idrac.system().boot_progress
+    return occupants(scene.host).hindrance(server, progress, assume_free=scene.consent.assume_free)
 
 
 def _let_load(idrac: Idrac, patience: float) -> None:
@@ -108,14 +119,17 @@ def _let_load(idrac: Idrac, patience: float) -> None:
         )
 
 
-def _restart(scene: _Scene, story: BootStory) -> BootStory:
+def _restart(scene: _Scene, story: BootStory, mark: LogEntry | None) -> BootStory:
     idrac, handover = scene.idrac, scene.handover
-    mark = idrac.lc_mark()
     if scene.console is not None:
         with suppress(BenchError):
             scene.console.drain()
     handover.leave(KEY, "a restart was asked for and the host was not seen to come back", "look at its console, power it on")
-    reset = send_reset(idrac, Wanted.RESTART, expected_tag=scene.tag)
+    try:
+        reset = send_reset(idrac, Wanted.RESTART, expected_tag=scene.tag)
+    except BenchError:  # another machine, a lock that was stolen, a session that had ended: nothing was reset
+        handover.clear(KEY)
+        raise
     watch = Watch(idrac, scene.host, scene.console, scene.platform.boot, reset, mark.number if mark else 0, story.previous_boot_id)
     stop = watch.run()
     story = replace(
@@ -173,9 +187,16 @@ def _with_evidence(story: BootStory, stop: Stop, advice: str, changed: str = "")
 
 
 def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
-    """Evidence is saved by now; a machine that restarts for ever is switched off. Anything further needs hands, and says so."""
+    """Evidence is saved by now; a machine that restarts for ever is switched off. Anything further needs hands, and says so.
+
+    Not while a job is at work, which looks like a loop to nobody but us and is cut off by nobody; nor where that cannot be told.
+    """
     idrac = scene.idrac
     try:
+        if (working := next((job for job in idrac.jobs() if job.is_running), None)) is not None:
+            rescue = f"{working} is at work, so the host was not switched off: wait for it, then ForceOff; hands are needed: {RUNG}"
+            scene.handover.leave(KEY, f"the host restarts for ever; {rescue}", "ComputerSystem.Reset ForceOff")
+            return _with_evidence(replace(story, rescue=rescue), stop, rescue)
         send_reset(idrac, Wanted.OFF, expected_tag=scene.tag)
         idrac.clock.until(
             lambda: idrac.system().power_state,

@@ -26,6 +26,9 @@ def found(lockdown="Disabled", lc="Ready", server="OutOfPOST", pending=None, job
         ({"server": "InPOST"}, LC),
         ({"lc": "InUse"}, LC),
         ({"occupants": "ann logged in"}, LC),
+        ({"lc": ""}, LC),
+        ({"lc": "ReloadingData"}, LC),
+        ({"server": "SomethingNew"}, LC),
         ({"pending": {"ProcX2Apic": "Enabled"}}, PENDING),
         ({"pending": {"MmioAbove4Gb": "Disabled"}}, PENDING),
         ({"jobs": (RAID_JOB,)}, JOBS),
@@ -45,7 +48,6 @@ def test_a_machine_that_is_not_free_is_the_benchs(facts, check):
         {"lockdown": ""},
         {"server": "PoweredOff"},
         {"server": "HaltedF1/F2Prompt"},
-        {"lc": ""},
         {"pending": {"MmioAbove4Gb": "Enabled"}},
     ],
 )
