@@ -36,7 +36,7 @@ DANGERS = (
     ),
     Danger("boot-mode", "BootMode|ForceInt10", "", "an installed system may not boot any more"),
     Danger("secure-boot", "SecureBoot.*", "", "an unsigned driver is refused, or keys are lost"),
-    Danger("password", ".*Password.*|PwdMinLength", "", "the machine may lock everybody out"),
+    Danger("password", ".*Password.*|PwdMinLength|.*ChapSecret", "", "the machine may lock everybody out"),
     Danger("tpm", "Tpm.*|IntelTxt", "", "sealed disks cannot be opened any more"),
     Danger("storage-mode", "NvmeMode|EmbSata|SataPort.*|BiosNvmeDriver", "", "disks may vanish from the operating system"),
     Danger("slot", r"Slot\d+", "Disabled|BootDriverDisabled", "what sits behind the slot vanishes"),
