@@ -37,10 +37,11 @@ class Idrac:
         self.redfish = redfish
         self.clock = redfish.clock
         self.places = Places() if places is None else places
+        self._is_located = places is not None
 
     def located(self) -> Idrac:
-        """The same iDRAC with every place found by links from the service root. Raises DeviceError for a missing link."""
-        return Idrac(self.redfish, find_places(self.redfish))
+        """The same iDRAC with every place found by links from the service root; itself where they were. Raises DeviceError."""
+        return self if self._is_located else Idrac(self.redfish, find_places(self.redfish))
 
     # ── the machine ───────────────────────────────────────────────────────────────────────────────────────────────
 

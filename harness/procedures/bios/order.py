@@ -25,7 +25,8 @@ MOST = 2
 class Order:
     """``steps`` are names, one request each. ``blocked`` says why a name cannot be written at all.
 
-    ``forced`` has for each setting that the BIOS changes by itself its value at the end and why; ``needs`` says what waits for what.
+    ``forced`` has for each setting that the BIOS changes by itself its value at the end and why; ``needs`` says what waits
+    for what.
     """
 
     steps: tuple[tuple[str, ...], ...] = ()
@@ -144,7 +145,8 @@ def _forced(
     steps: tuple[tuple[str, ...], ...], targets: Mapping[str, Value], before: Values, registry: Registry
 ) -> dict[str, tuple[Value, str]]:
     """What the BIOS will have changed by itself at the end of all steps."""
-    values, because = before, {}
+    values: Values = before
+    because: dict[str, str] = {}
     for step in steps:
         effects = registry.settle(values, {name: targets[name] for name in step})
         because |= {name: rule.reason() for name, rule in effects.forced.items()}

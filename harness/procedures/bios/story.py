@@ -28,6 +28,7 @@ class BiosStory:
     ``patches`` counts PATCH requests sent (0 or 1). ``lost_answer`` says how the answer to it was lost, where it was; then
     ``job_id`` was found by looking. ``history`` has the job each time it changed, ``restarted_at`` when the host was first seen
     restarting. ``after`` and ``jobs_after`` were read at the end, ``losses`` are the times at which the BMC did not answer.
+    ``earlier`` are the attempts before this one, where one boot had to come before another.
     """
 
     before: BiosState
@@ -44,6 +45,7 @@ class BiosStory:
     after: BiosState | None = None
     jobs_after: tuple[Job, ...] = ()
     losses: tuple[Loss, ...] = ()
+    earlier: tuple[BiosStory, ...] = ()
 
     @property
     def stopped(self) -> str:

@@ -152,7 +152,7 @@ def test_every_current_value_of_a_recorded_machine_is_valid(recorded):
     checked, wrong = 0, {}
     for name, value in current.items():
         attribute = rules.attributes.get(name)
-        if attribute is None or value is None or attribute.type == "Password":
+        if attribute is None or value in (None, "REDACTED-IN-COPY") or attribute.type == "Password":
             continue
         checked += 1
         if objection := attribute.objection(value):

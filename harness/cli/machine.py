@@ -1,0 +1,157 @@
+"""One machine for one command outside a run: its files read, its lanes opened, and everything ended again.
+
+bench ─▶ reach ─▶ lanes ─▶ guard ─▶ Machine     the end of the block closes sessions, then the lock
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import locator
+from harness.bench import Bench
+from harness.cli.progress import ProgressLines
+from harness.clock import Clock, Progress
+from harness.consent import Consent
+from harness.devices.console import Console
+from harness.devices.fabric import Fabric
+from harness.devices.host import Host
+from harness.devices.idrac import Idrac
+from harness.devices.redfish import Redfish
+from harness.errors import BenchError, UsageMistake
+from harness.platform import Platform
+from harness.plugin.reach import Reach, reach_model, reach_real, reach_virtual
+from harness.ports import HttpAsks, HttpQuestion, Lanes
+from harness.procedures.guard import GuardedBmc
+from harness.procedures.handover import Handover
+from harness.tape.redact import Redactor
+
+SOURCES = {
+    "model": "a MODELLED machine, which lasts as long as this command and begins as delivered",
+    "virtual-lab": "a VIRTUAL machine",
+    "hardware": "hardware",
+}
+"""What the first line calls where the answers come from."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a command wants of a bench: ``writes`` takes the lock, ``restarted`` lets a modelled one have been restarted before."""
+
+    bench: str
+    writes: bool = False
+    danger: frozenset[str] = frozenset()
+    faults: Sequence[str] = ()
+    restarted: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The opened machine. ``host``, ``console`` and ``fabric`` are None where the bench has none."""
+
+    bench: Bench
+    platform: Platform
+    platform_file: Path
+    clock: Clock
+    source: str
+    consent: Consent
+    redactor: Redactor
+    handover: Handover
+    idrac: Idrac
+    host: Host | None
+    console: Console | None
+    fabric: Fabric | None
+
+    @property
+    def tag(self) -> str:
+        """The only service tag that may be written to."""
+        return self.bench.service_tag
+
+    def headline(self, verb: str) -> str:
+        """The first line of every output: what is done, to which machine, and whether it is one. Asks the machine."""
+        system, manager = self.idrac.system(), self.idrac.manager()
+        root = self.idrac.root()
+        source = root.simulated or self.source
+        where = SOURCES.get(source, source)
+        return (
+            f"{verb}, LIVE on bench {self.bench.name}: {where}; service tag {system.service_tag or 'unknown'}, {system.model}, "
+            f"BIOS {system.bios_version}, iDRAC {manager.firmware_version}"
+        )
+
+
+@contextmanager
+def opened(wish: Wish) -> Iterator[Machine]:
+    """Open a bench's machine until the block ends.
+
+    Raises ConfigError and UsageMistake for its files and names, OwnershipError where somebody holds it.
+    """
+    bench, bench_file = locator.find_bench(wish.bench)
+    platform, platform_file = locator.find_platform(bench.platform, bench_file)
+    reach = _reach(wish, bench, bench_file, platform)
+    with ExitStack() as held:
+        lanes = reach.open_lanes(held)
+        held.callback(lanes.close)
+        yield _machine(wish, bench, platform, platform_file, reach, lanes)
+
+
+def _reach(wish: Wish, bench: Bench, bench_file: Path, platform: Platform) -> Reach:
+    if bench.lab is None:
+        if wish.faults:
+            raise UsageMistake(f"--fault belongs to the virtual lab; bench {bench.name} is a real machine")
+        if bench.bmc is None:
+            raise UsageMistake(f"{bench_file}: there is no [bmc], and BIOS settings are reached through it")
+        if wish.writes and bench.host is not None and bench.host.via == "local":
+            raise UsageMistake(f"{bench_file}: this would restart the machine that it stands on; run it from another one")
+        return reach_real(bench, bench_file, locked=wish.writes)
+    if bench.lab.grade == "model":
+        return reach_model(wish.faults, bench.slots(platform, str(bench_file)), bench.name, restarted=wish.restarted)
+    return reach_virtual(wish.faults, standing=True)
+
+
+def _machine(wish: Wish, bench: Bench, platform: Platform, platform_file: Path, reach: Reach, lanes: Lanes) -> Machine:  # noqa: PLR0917
+    if lanes.bmc is None:
+        raise BenchError(f"bench {bench.name} has no way to a BMC")
+    consent = Consent(wish.writes, wish.danger)
+    clock, redactor = reach.clock, Redactor(reach.secrets)
+    host = None
+    if lanes.host is not None:
+        settings = bench.host
+        host = (
+            Host(lanes.host, clock)
+            if settings is None
+            else Host(lanes.host, clock, python=settings.python, wrapper=settings.wrapper)
+        )
+    clock.progress = _progress(redactor)
+    return Machine(
+        bench=bench,
+        platform=platform,
+        platform_file=platform_file,
+        clock=clock,
+        source=reach.source,
+        consent=consent,
+        redactor=redactor,
+        handover=Handover(),
+        idrac=Idrac(Redfish(_guarded(lanes.bmc, consent, bench.service_tag), clock)),
+        host=host,
+        console=None if lanes.console is None else Console(lanes.console, clock),
+        fabric=None if lanes.fabric is None else Fabric(lanes.fabric),
+    )
+
+
+def _guarded(bmc: HttpAsks, consent: Consent, tag: str) -> HttpAsks:
+    def wrote(_: HttpQuestion) -> None:
+        """The procedures say themselves what they leave."""
+
+    return GuardedBmc(bmc, consent, tag, wrote)
+
+
+def _progress(redactor: Redactor) -> Progress:
+    lines = ProgressLines(sys.stderr)
+
+    def tell(what: str, seconds: float, seen: object) -> None:
+        lines.waits(redactor.text(what), seconds, redactor.text(str(seen)) if seen else seen)
+
+    return tell
