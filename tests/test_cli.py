@@ -18,7 +18,7 @@ def bringup(*arguments, cwd=None, prelude=""):
     )
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["bench"], ["lab"], ["tape"], ["report"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["bench"], ["bios"], ["bios", "apply"], ["lab"], ["tape"], ["report"]])
 def test_help_imports_nothing_heavy(command):
     prelude = (
         "import atexit, sys\n"
