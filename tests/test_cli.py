@@ -18,14 +18,16 @@ def bringup(*arguments, cwd=None, prelude=""):
     )
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["bench"], ["bios"], ["bios", "apply"], ["lab"], ["tape"], ["report"]])
+@pytest.mark.parametrize(
+    "command", [[], ["run"], ["bench"], ["bios"], ["bios", "apply"], ["rescue"], ["lab"], ["tape"], ["report"]]
+)
 def test_help_imports_nothing_heavy(command):
     prelude = (
         "import atexit, sys\n"
         "heavy = ('pytest', 'redfish', 'pydantic', 'jinja2', 'requests', 'rich.console')\n"
         "atexit.register(lambda: sys.stderr.write('LOADED ' + ','.join(n for n in heavy if n in sys.modules)))"
     )
-    done = bringup(*command, "--help", prelude=prelude)
+    done = bringup(*command.split(), "--help", prelude=prelude)
     assert done.returncode == 0
     assert "Usage:" in done.stdout
     loaded = done.stderr.removeprefix("LOADED ").split(",")

@@ -234,6 +234,25 @@ def _say(page: Page) -> None:
 
 
 @app.command()
+def rescue(
+    bench: BenchOption,
+    yes: Annotated[bool, typer.Option("--yes", help="Take every rung without asking.")] = False,
+    chassis_off: Annotated[bool, typer.Option("--chassis-off", help="The GPUs were already taken away by hand.")] = False,
+    folder: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where evidence is saved.")] = Path("reports"),
+    fault: FaultOption = None,
+) -> None:
+    """Bring back a machine that does not start any more, rung by rung; without a terminal and --yes only show the ladder."""
+    from harness.cli.rescue import Asked, on_terminal
+    from harness.cli.rescue import rescue as climb
+    from harness.plugin.signals import orderly_ends
+
+    asked = Asked(bench, yes, chassis_off, folder, fault or ())
+    with orderly_ends():
+        status = climb(asked, typer.echo, typer.confirm if on_terminal() and not yes else None)
+    raise typer.Exit(status)
+
+
+@app.command()
 def console(
     words: Annotated[list[str], typer.Argument(metavar="[probe] BENCH [URL]...", help="The bench; with probe also other ports.")],
 ) -> None:
