@@ -27,7 +27,7 @@ def test_help_imports_nothing_heavy(command):
         "heavy = ('pytest', 'redfish', 'pydantic', 'jinja2', 'requests', 'rich.console')\n"
         "atexit.register(lambda: sys.stderr.write('LOADED ' + ','.join(n for n in heavy if n in sys.modules)))"
     )
-    done = bringup(*command.split(), "--help", prelude=prelude)
+    done = bringup(*command, "--help", prelude=prelude)
     assert done.returncode == 0
     assert "Usage:" in done.stdout
     loaded = done.stderr.removeprefix("LOADED ").split(",")
