@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from harness.devices.bios_registry import Registry, parse_registry
+from harness.devices.firmware import Firmware, parse_firmware
 from harness.devices.idrac_facts import (
     BiosState,
     LcStatus,
@@ -76,6 +77,16 @@ class Idrac:
         """The iDRAC itself."""
         body = self.redfish.get(self.places.manager)
         return Manager(text(body, "Model"), text(body, "FirmwareVersion"), text(body, "LastResetTime"))
+
+    def firmware(self) -> tuple[Firmware, ...]:
+        """What every part runs, and what is kept beside it. Expanded at one level; where that is refused, the ids tell enough."""
+        service = link(self.redfish.get(ROOT), "UpdateService") or f"{ROOT}/UpdateService"
+        place = link(self.redfish.get(service), "FirmwareInventory") or f"{service}/FirmwareInventory"
+        try:
+            members = list(self.redfish.members(f"{place}?$expand=*($levels=1)"))
+        except RedfishError:
+            members = list(self.redfish.members(place))
+        return tuple(firmware for member in members if (firmware := parse_firmware(member)) is not None)
 
     def insist_on(self, service_tag: str) -> System:
         """Read the service tag afresh, as before every write. Raises BenchError for any other machine."""
