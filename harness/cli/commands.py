@@ -234,10 +234,15 @@ def _say(page: Page) -> None:
 
 
 @app.command()
-def rescue(
+def rescue(  # noqa: PLR0917 - typer reads the options off the parameters
     bench: BenchOption,
     yes: Annotated[bool, typer.Option("--yes", help="Take every rung without asking.")] = False,
     chassis_off: Annotated[bool, typer.Option("--chassis-off", help="The GPUs were already taken away by hand.")] = False,
+    restore: Annotated[
+        Path | None,
+        typer.Option("--restore", metavar="FILE", help="Settings to put back once it runs bare: an export, TOML, JSON."),
+    ] = None,
+    danger: DangerOption = None,
     folder: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where evidence is saved.")] = Path("reports"),
     fault: FaultOption = None,
 ) -> None:
@@ -246,7 +251,7 @@ def rescue(
     from harness.cli.rescue import rescue as climb
     from harness.plugin.signals import orderly_ends
 
-    asked = Asked(bench, yes, chassis_off, folder, fault or ())
+    asked = Asked(bench, yes, chassis_off, restore, danger or (), folder, fault or ())
     with orderly_ends():
         status = climb(asked, typer.echo, typer.confirm if on_terminal() and not yes else None)
     raise typer.Exit(status)

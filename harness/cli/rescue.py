@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cli.attributes import read_attributes
 from harness.cli.machine import Machine, Wish, opened
 from harness.clock import wall_time
 from harness.errors import BenchError, BringupError
+from harness.limits import Limit
+from harness.procedures.bios.danger import check_dangers
 from harness.procedures.rescue import EVIDENCE, Rung, Scene, Trouble, ladder, save_evidence, survey, take
 
 Say = Callable[[str], None]
@@ -24,6 +27,8 @@ class Asked:
     bench: str
     yes: bool = False
     chassis_off: bool = False
+    restore: Path | None = None
+    danger: Sequence[str] = ()
     folder: Path = Path("reports")
     faults: Sequence[str] = ()
 
@@ -33,11 +38,13 @@ def rescue(asked: Asked, say: Say, ask: Ask | None) -> int:
 
     Returns 0 where nothing is wrong or the machine started bare, 1 where it did not or nothing was taken, 3 where hands are needed.
     """
+    check_dangers(asked.danger)
+    restore = {} if asked.restore is None else read_attributes(asked.restore)
     climbs = asked.yes or ask is not None
-    wish = Wish(asked.bench, writes=climbs, faults=asked.faults, restarted=bool(asked.faults))
+    wish = Wish(asked.bench, writes=climbs, danger=frozenset(asked.danger), faults=asked.faults, restarted=bool(asked.faults))
     with opened(wish) as machine:
         say(machine.headline("RESCUE"))
-        scene = _scene(machine, asked)
+        scene = _scene(machine, asked, restore)
         try:
             return _climb(scene, asked, say, ask, machine)
         finally:
@@ -45,17 +52,19 @@ def rescue(asked: Asked, say: Say, ask: Ask | None) -> int:
                 say(f"hand-over: {machine.handover.line()}")
 
 
-def _scene(machine: Machine, asked: Asked) -> Scene:
+def _scene(machine: Machine, asked: Asked, restore: Mapping[str, Limit]) -> Scene:
     owner = machine.bench.fabric.machine if machine.bench.fabric is not None else machine.bench.name
     return Scene(
         machine.idrac.located(),
         machine.console,
         machine.fabric,
-        machine.platform.boot,
+        machine.platform,
+        machine.consent,
         machine.handover,
         machine.tag,
         owner,
         asked.chassis_off,
+        restore,
     )
 
 

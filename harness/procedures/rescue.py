@@ -1,7 +1,8 @@
 """The rescue ladder for a machine that does not start any more: each rung is shown before it is taken.
 
 evidence ─▶ off ─▶ detach ─┬─▶ bare ─▶ restore        a host that cannot POST runs no job that would restore it,
-                           └─ no fabric: hands         so first what keeps it from starting has to go
+                           └─ no fabric: hands         so first what keeps it from starting has to go; a job that waits
+                                                       runs in the bare start, and restore puts old settings back after it
 
 What is wrong is judged first: a machine that starts, or is through, is not rescued. Ladder and reasons: an R740 whose UEFI0256 loop
 died before the Lifecycle Controller was there, so that only taking the GPUs out helped (server.vpnwp.com).
@@ -13,20 +14,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from harness.consent import Consent
 from harness.devices.console import Console
 from harness.devices.fabric import Fabric, FabricPart
 from harness.devices.idrac import Idrac
 from harness.devices.idrac_facts import LogEntry
 from harness.devices.jobs import Job
 from harness.errors import BenchError, BringupError, DeviceError, TapeError, Timeout
-from harness.platform import Boot
+from harness.limits import Limit
+from harness.platform import Boot, Platform
+from harness.procedures.bios.change import change_bios
 from harness.procedures.boot.post import LOOPS, RESTARTS, Sight, sight
 from harness.procedures.boot.watch import Watch
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED
 from harness.procedures.power import Wanted, send_reset
 
-EVIDENCE, OFF, DETACH, BARE = "evidence", "off", "detach", "bare"
+EVIDENCE, OFF, DETACH, BARE, RESTORE = "evidence", "off", "detach", "bare", "restore"
 KEY = "rescue"
 """The key under which the hand-over knows what a rescue leaves."""
 
@@ -79,17 +83,24 @@ class Evidence:
 class Scene:
     """The machine to rescue: ``tag`` the only one that may be written to, ``owner`` its name in the fabric.
 
-    ``is_bare`` says that somebody has already taken the GPUs away by hand.
+    ``is_bare`` says that somebody has already taken the GPUs away by hand. ``restore`` are the settings to put back once it runs.
     """
 
     idrac: Idrac
     console: Console | None
     fabric: Fabric | None
-    limits: Boot
+    platform: Platform
+    consent: Consent
     handover: Handover
     tag: str
     owner: str
     is_bare: bool = False
+    restore: Mapping[str, Limit] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> Boot:
+        """How long a start may take."""
+        return self.platform.boot
 
 
 def survey(scene: Scene) -> Trouble:
@@ -127,11 +138,12 @@ def ladder(scene: Scene, trouble: Trouble) -> tuple[Rung, ...]:
     rungs = [Rung(EVIDENCE, "save the screen, the Lifecycle log, the console's last lines, jobs and settings; changes nothing")]
     if trouble.sight.power != "Off":
         rungs.append(Rung(OFF, f"ForceOff of {scene.tag}; what runs on it is lost", off))
-    return (
-        *rungs,
-        _detaching(scene, trouble),
-        Rung(BARE, f"power {scene.tag} on without GPUs and watch it start", _not_bare(scene)),
-    )
+    rungs += [_detaching(scene, trouble), Rung(BARE, f"power {scene.tag} on without GPUs and watch it start", _not_bare(scene))]
+    if scene.restore:
+        count = len(scene.restore)
+        how = "a BIOS job and a restart, still bare"
+        rungs.append(Rung(RESTORE, f"put {count} setting{'s' * (count != 1)} back where they differ: {how}"))
+    return tuple(rungs)
 
 
 def take(scene: Scene, rung: Rung, trouble: Trouble) -> str:
@@ -145,6 +157,8 @@ def take(scene: Scene, rung: Rung, trouble: Trouble) -> str:
             return _detach(scene, trouble)
         case "bare":
             return _start_bare(scene)
+        case "restore":
+            return _restore(scene)
     raise DeviceError(f"no rung {rung.name!r}")
 
 
@@ -277,4 +291,26 @@ def _start_bare(scene: Scene) -> str:
         "put the old settings back (bringup bios apply --attributes EXPORT), switch off, then give it 1, 2, 4, 8, ... GPUs",
     )
     restarts = [event for event in watch.events if event.message_id in RESTARTS]
-    return f"it started bare: {watch.sights[-1]}{f', {restarts[-1]}' if restarts else ''}"
+    return f"it started bare: {watch.sights[-1]}{f', {restarts[-1]}' if restarts else ''}; {_queue(idrac)}"
+
+
+def _queue(idrac: Idrac) -> str:
+    """What still waits: a job that was there before the start has run in it."""
+    jobs = [str(job) for job in idrac.jobs() if job.is_active]
+    pending = sorted(idrac.bios().pending)
+    waiting = [*jobs, *([f"{', '.join(pending)} pending"] if pending else [])]
+    return f"still waiting: {'; '.join(waiting)}" if waiting else "no job waits and nothing is pending"
+
+
+def _restore(scene: Scene) -> str:
+    """Old settings back, by the same way as any change: planned, validated, proven."""
+    bios = scene.platform.bios.model_copy(update={"attributes": dict(scene.restore)})
+    platform = scene.platform.model_copy(update={"bios": bios})
+    changed = change_bios(scene.idrac, platform, scene.consent, scene.handover, expected_tag=scene.tag)
+    if changed.story.stop is not None:
+        raise changed.story.stop.error
+    done = ", ".join(str(change) for change in changed.story.plan.changes)
+    scene.handover.leave(
+        KEY, "the host runs without its GPUs, the old settings are back", "switch off, then give it 1, 2, 4, ... GPUs"
+    )
+    return f"put back {done}" if changed.story.patches else "every setting was so already"

@@ -3,10 +3,10 @@
     python tests/benchmarks/bios_apply.py
 
 The machine is the model behind real TLS, moved by one virtual clock that both clients sleep on, so that waiting costs no wall time:
-what is measured is requests and work (sushy opens a connection for each request). ``beyond`` are the requests that are no polling of the job, of POST, or (sushy) of the pending
-values. sushy makes the change as its own documentation does: set_attributes with OnReset, reset_system, then looking until nothing is
-pending and the values show. Nothing else is checked then: no service tag, no jobs or values of others, no job's end, no new boot.
-Figures are of the machine at hand.
+what is measured is requests and work (sushy opens a connection for each request). ``beyond`` are the requests that are no polling
+of the job, of POST, or (sushy) of the pending values. sushy makes the change as its own documentation does: set_attributes with
+OnReset, reset_system, then looking until nothing is pending and the values show. Nothing else is checked then: no service tag, no
+jobs or values of others, no job's end, no new boot. Figures are of the machine at hand.
 """
 
 import json
@@ -29,7 +29,7 @@ from harness.live.http import RedfishHttp
 from harness.platform import load_platform
 from harness.procedures.bios.change import change_bios
 from harness.procedures.handover import Handover
-from harness.secret import GivenSecret, Secret
+from harness.secret import GivenSecret
 
 PLATFORM = Path(__file__).parents[2] / "fixtures" / "platforms" / "lqd8360.toml"
 WANTED = {"MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"}

@@ -7,14 +7,15 @@ import pytest
 from harness.devices.fabric import Fabric, FabricPart
 from harness.errors import BenchError, DeviceError
 from harness.lab.model.fabric import OWNER, ModelFabric
+from harness.limits import exactly
 from harness.ports import HttpAnswer
-from harness.procedures.rescue import BARE, DETACH, EVIDENCE, OFF, Rung, Scene, ladder, save_evidence, survey, take
+from harness.procedures.rescue import BARE, DETACH, EVIDENCE, OFF, RESTORE, Rung, Scene, ladder, save_evidence, survey, take
 
 
 def scene(machine, *, with_fabric=True, **more):
     fabric = Fabric(ModelFabric(machine.clock, machine.machine)) if with_fabric else None
     tag = more.pop("tag", machine.tag)
-    return Scene(machine.idrac, machine.console, fabric, machine.platform.boot, machine.handover, tag, OWNER, **more)
+    return Scene(machine.idrac, machine.console, fabric, machine.platform, machine.apply, machine.handover, tag, OWNER, **more)
 
 
 @pytest.fixture
@@ -52,6 +53,32 @@ def test_a_loop_is_rescued_to_a_bare_boot(looping):
     assert machine.machine.view().gpus == ()
     assert machine.machine.os_is_up
     assert "give it 1, 2, 4, 8, ... GPUs" in machine.handover.line()
+
+
+def test_old_settings_are_put_back_once_it_runs_bare(looping):
+    machine = looping()
+    controller = machine.machine.controller
+    controller.bios.current["NumLock"] = "Off"
+    stage = scene(machine, restore={"NumLock": exactly("On"), "BootMode": exactly("Uefi")})
+    assert ladder(stage, survey(stage))[-1].name == RESTORE
+    assert climb(machine, stage)[-1] == "put back NumLock Off -> On"
+    assert controller.bios.current["NumLock"] == "On"
+    assert machine.machine.view().gpus == ()
+    assert "the old settings are back" in machine.handover.line()
+
+
+def test_a_job_that_waits_runs_in_the_bare_start(looping):
+    machine = looping()
+    controller = machine.machine.controller
+    stage = scene(machine)
+    trouble = survey(stage)
+    _, off, *rest = ladder(stage, trouble)
+    take(stage, off, trouble)
+    controller.bios.stage({"NumLock": "Off"})
+    job = controller.jobs.add("BIOSConfiguration", "Configure: BIOS.Setup.1-1")
+    assert [take(stage, rung, trouble) for rung in rest][-1].endswith("no job waits and nothing is pending")
+    assert controller.jobs.find(job.id).state == "Completed"
+    assert controller.bios.current["NumLock"] == "Off"
 
 
 def test_a_machine_that_starts_is_not_rescued(lab):
