@@ -92,6 +92,16 @@ def test_a_plan_lists_dangers_dependencies_and_what_the_bios_changes_itself(tmp_
     assert "PcieAspmL1 -> Disabled, because SysProfile is PerfOptimized" in text
 
 
+def test_a_plan_that_the_bios_forbids_says_why_and_tells_of_no_restart(tmp_path):
+    file = write(tmp_path, "typed.toml", 'FailSafeBaud = 115200\nPcieAspmL1 = "Disabled"\n')
+    lines = bios.plan(MODEL, file, (), ()).lines
+    assert '  FailSafeBaud = 115200: it takes text, not 115200; write "115200"' in lines
+    reason = "it is read-only as things stand, because SysProfile is not Custom"
+    assert f"  cannot set PcieAspmL1, which is Enabled, to Disabled: {reason}" in lines
+    assert "restarts:" not in lines
+    assert lines[-1] == "result: nothing would be written, because a part of it cannot be"
+
+
 def test_a_plan_of_a_machine_in_lockdown_says_that_nothing_can_change():
     lines = bios.plan(MODEL, None, (), ("bios.preflight-lockdown",)).lines
     assert lines[1].startswith("nothing can change: system lockdown mode is on")

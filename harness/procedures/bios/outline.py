@@ -27,18 +27,20 @@ def outline(story: BiosStory, limits: Boot, *, has_fabric: bool) -> list[str]:
     lines: list[str] = []
     if plan.is_locked_down:
         lines.append("nothing can change: system lockdown mode is on. Without it this would hold:")
-    lines += _section(f"would change ({_size(plan)})", _changes(plan))
+    if plan.changes:
+        lines += _section(f"would change ({_size(plan)})", _changes(plan))
     lines += _section("depends on", iter(plan.needs))
     lines += _section(
         "the BIOS itself would change", (f"{n} -> {v}, because {plan.because.get(n)}" for n, v in plan.forced.items())
     )
-    lines += _section("the BIOS forbids", map(str, plan.gaps))
+    lines += _section("the BIOS forbids", _gaps(plan))
     lines += _section("must be named", _dangers(plan))
     lines += _section("cannot be judged", iter(plan.warnings))
     lines += _section("stands in the way", (f"{stop.check}: {_first(stop)}" for stop in stops))
-    lines += _section("restarts", _restarts(story, limits))
-    lines += _section("could go wrong", _risks(plan))
-    lines += _section("ways back", _rescue(plan, has_fabric=has_fabric))
+    if plan.changes:
+        lines += _section("restarts", _restarts(story, limits))
+        lines += _section("could go wrong", _risks(plan))
+        lines += _section("ways back", _rescue(plan, has_fabric=has_fabric))
     return [*lines, _verdict(plan, stops)]
 
 
@@ -58,6 +60,11 @@ def _changes(plan: Plan) -> Iterator[str]:
         for change in step:
             when = f"boot {number}: " if len(steps) > 1 else ""
             yield f"{when}{change.attribute}: {change.current} -> {change.target}   (wanted: {change.limit})"
+
+
+def _gaps(plan: Plan) -> Iterator[str]:
+    for gap in plan.gaps:
+        yield f"{gap.attribute} = {gap.limit}: {gap.reason}" if gap.is_mistake else str(gap)
 
 
 def _dangers(plan: Plan) -> Iterator[str]:
