@@ -111,6 +111,28 @@ class Bios(Model):
         return value
 
 
+class FirmwareBaseline(Model):
+    """Versions that one kind of firmware must reach or must not be: by Dell's component id, by a pattern of its FQDD, or both."""
+
+    name: str
+    component: str = ""
+    place: str = ""
+    minimum: str = ""
+    deny: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _says_what_and_how(self) -> FirmwareBaseline:
+        if not self.component and not self.place:
+            raise ValueError('give a component such as "25227" (iDRAC), or a place such as "NIC\\\\..*"')
+        if not self.minimum and not self.deny:
+            raise ValueError("give a minimum, or versions to deny")
+        try:
+            re.compile(self.place)
+        except re.error as error:
+            raise ValueError(f"place {self.place!r} is no pattern: {error}") from None
+        return self
+
+
 class Boot(Model):
     """How long a boot may take: seconds without a new POST stage, and in all; resets that a BIOS job may add.
 
@@ -178,6 +200,7 @@ class Platform(Model):
     system: str = ""
     optional: tuple[str, ...] = ()
     bios: Bios = Field(default_factory=Bios)
+    firmware: tuple[FirmwareBaseline, ...] = ()
     boot: Boot = Field(default_factory=Boot)
     models: tuple[DeviceModel, ...] = Field((), alias="model")
     slots: tuple[Slot, ...] = Field((), alias="slot")

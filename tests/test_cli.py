@@ -18,7 +18,10 @@ def bringup(*arguments, cwd=None, prelude=""):
     )
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["agent"], ["bench"], ["lab"], ["pcie"], ["tape"], ["report"]])
+COMMANDS = (*([], ["run"], ["agent"], ["bench"], ["bios"], ["bios", "apply"], ["rescue"], ["lab"], ["pcie"], ["tape"], ["report"]),)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_imports_nothing_heavy(command):
     prelude = (
         "import atexit, sys\n"

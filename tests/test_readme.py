@@ -58,10 +58,22 @@ def test_a_command_does_what_the_readme_says(person, command):
 
 
 def test_the_example_of_a_fault_fails_as_described(person):
-    (command,) = [line for line in SHOWN if "--fault" in line]
+    command, rescue = [line for line in SHOWN if "--fault" in line]
     done = run(person, command)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "pcie.chain-link" in done.stdout
+    done = run(person, rescue)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "it started bare" in done.stdout
+
+
+def test_the_example_of_a_baseline_is_understood():
+    from harness.config import load
+    from harness.platform import Platform
+
+    (table,) = [text for kind, text in BLOCKS if kind == "toml" and "[[firmware]]" in text]
+    (entry,) = load(Platform, f'schema = 1\nname = "p"\n{table}', "README.md").firmware
+    assert (entry.component, entry.deny) == ("25227", ("7.00.00.00",))
 
 
 def test_the_bundled_tape_can_be_recorded_as_shown(person):
@@ -84,7 +96,7 @@ def test_the_example_check_runs(person):
 def test_the_example_bench_is_understood(person):
     from harness.bench import load_bench
 
-    bench, ssh, console = [text for kind, text in BLOCKS if kind == "toml"]
+    bench, ssh, console = [text for kind, text in BLOCKS if kind == "toml" and "[[firmware]]" not in text]
     bench = bench.replace("sha256:...", "sha256:" + "ab" * 32)
     assert load_bench(bench, "README.md").bmc is not None
     reached = load_bench(bench + ssh, "README.md").host

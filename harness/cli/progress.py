@@ -24,7 +24,7 @@ _SILENCE = 120.0
 _WIDTH = 80
 """Columns of a terminal that does not say how many it has."""
 
-_SIGHT = 60
+_SIGHT = 110
 _FAILED = (CaseOutcome.FAILED, CaseOutcome.ERROR)
 
 

@@ -1,4 +1,4 @@
-"""The composable fabric's controller, read only: which part sits in which slot, and which machine it is given to.
+"""The composable fabric's controller: which part sits in which slot, which machine it is given to, and taking parts away from it.
 
     GET /liqid/api/v2/device/info/gpu  ─  {"response": {"code": 0, "errors": null, "data": [...]}}  ─  FabricPart ...
 
@@ -7,14 +7,17 @@ Paths, envelope and field names as public clients of Liqid's REST API use them (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import DeviceError
-from harness.ports import HttpAsks, HttpQuestion
+from harness.ports import HttpAsks, HttpQuestion, Json
 
 GPU_INFO = "/liqid/api/v2/device/info/gpu"
+FABRIC_EDIT = "/liqid/api/v2/fabric/edit"
+RELATE_GPU = "/liqid/api/v2/relate/gpu"
+FABRIC_REPROGRAM = "/liqid/api/v2/fabric/reprogram"
 _FREE = ("", "n/a", "-1")
 """What the controller writes for a part that no machine has."""
 
@@ -34,7 +37,7 @@ class FabricPart:
 
 
 class Fabric:
-    """Asks the fabric's controller. Nothing is remembered between calls, and nothing is ever written."""
+    """Asks the fabric's controller. Nothing is remembered between calls; only ``detach`` and ``attach`` write."""
 
     def __init__(self, asks: HttpAsks) -> None:
         self._asks = asks
@@ -48,6 +51,34 @@ class Fabric:
         if answer.status != 200:
             raise DeviceError(f"fabric: GET {GPU_INFO}: HTTP {answer.status}{_errors(answer.body)}")
         return tuple(sorted((_part(entry) for entry in _data(answer.body)), key=lambda part: (part.slot, part.serial)))
+
+    def detach(self, parts: Sequence[FabricPart]) -> None:
+        """Take parts away from the machine that has them, all or none. For a machine that is off.
+
+        Raises DeviceError where the controller refuses, after the edit was cancelled.
+        """
+        self._edit("DELETE", parts)
+
+    def attach(self, parts: Sequence[FabricPart]) -> None:
+        """Give parts to the machine that they name as owner, all or none. Raises as ``detach``."""
+        self._edit("POST", parts)
+
+    def _edit(self, method: str, parts: Sequence[FabricPart]) -> None:
+        """Nothing is connected or cut before the last request; an edit that fails is cancelled, since it locks others out."""
+        self._act("POST", FABRIC_EDIT)
+        try:
+            for part in parts:
+                relator = {"deviceStatus": {"serial_num": part.serial}}
+                self._act(method, RELATE_GPU, {"groupDeviceRelator": relator, "machine": {"mach_name": part.owner}})
+            self._act("POST", FABRIC_REPROGRAM)
+        except BaseException:
+            self._asks.ask(HttpQuestion.act("POST", f"{FABRIC_EDIT}/cancel"))
+            raise
+
+    def _act(self, method: str, path: str, body: Json = None) -> None:
+        answer = self._asks.ask(HttpQuestion.act(method, path, body))
+        if answer.status >= 400:
+            raise DeviceError(f"fabric: {method} {path}: HTTP {answer.status}{_errors(answer.body)}")
 
 
 def _data(body: object) -> list[Mapping[str, Any]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from harness.devices.bios_registry import Registry, parse_registry
+from harness.devices.firmware import Firmware, parse_firmware
 from harness.devices.idrac_facts import (
     BiosState,
     LcStatus,
@@ -42,10 +43,11 @@ class Idrac:
         self.redfish = redfish
         self.clock = redfish.clock
         self.places = Places() if places is None else places
+        self._is_located = places is not None
 
     def located(self) -> Idrac:
-        """The same iDRAC with every place found by links from the service root. Raises DeviceError for a missing link."""
-        return Idrac(self.redfish, find_places(self.redfish))
+        """The same iDRAC with every place found by links from the service root; itself where they were. Raises DeviceError."""
+        return self if self._is_located else Idrac(self.redfish, find_places(self.redfish))
 
     # ── the machine ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,6 +82,16 @@ class Idrac:
         """The iDRAC itself."""
         body = self.redfish.get(self.places.manager)
         return Manager(text(body, "Model"), text(body, "FirmwareVersion"), text(body, "LastResetTime"))
+
+    def firmware(self) -> tuple[Firmware, ...]:
+        """What every part runs, and what is kept beside it. Expanded at one level; where that is refused, the ids tell enough."""
+        service = link(self.redfish.get(ROOT), "UpdateService") or f"{ROOT}/UpdateService"
+        place = link(self.redfish.get(service), "FirmwareInventory") or f"{service}/FirmwareInventory"
+        try:
+            members = list(self.redfish.members(f"{place}?$expand=*($levels=1)"))
+        except RedfishError:
+            members = list(self.redfish.members(place))
+        return tuple(firmware for member in members if (firmware := parse_firmware(member)) is not None)
 
     def insist_on(self, service_tag: str) -> System:
         """Read the service tag afresh, as before every write. Raises BenchError for any other machine."""

@@ -16,6 +16,7 @@ from harness.clock import Clock
 from harness.consent import Consent
 from harness.devices.console import Console
 from harness.devices.fabric import Fabric, FabricPart
+from harness.devices.firmware import Firmware
 from harness.devices.gpu import Gpu, Inventory, join, read_inventory
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
@@ -110,6 +111,12 @@ def contact(bringup_run: Run, bmc: Idrac) -> Contact:
     made = make_contact(bmc, bringup_run.bench.service_tag)
     bringup_run.identify(made.identity())
     return made
+
+
+@pytest.fixture(scope="session")
+def firmware(bringup_run: Run, contact: Contact, bmc: Idrac) -> tuple[Firmware, ...]:  # noqa: ARG001 - contact comes first
+    """Fact: the firmware of the machine's parts; not asked for where the platform has no baseline."""
+    return bmc.firmware() if bringup_run.platform.firmware else ()
 
 
 @pytest.fixture(scope="session")

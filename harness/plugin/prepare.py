@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
-from difflib import get_close_matches
 from pathlib import Path
 
 from harness import locator
-from harness.bench import Bench, unsupported
-from harness.clock import Clock, VirtualClock, WallClock
+from harness.bench import Bench
+from harness.clock import VirtualClock
 from harness.consent import Consent
 from harness.errors import TapeError, UsageMistake
 from harness.platform import Platform, Slot
+from harness.plugin.reach import Reach, reach_model, reach_real, reach_virtual
 from harness.plugin.run import Run
 from harness.plugin.settings import Settings, check_stages
-from harness.ports import CommandAsks, Lanes
+from harness.procedures.bios.danger import check_dangers
 from harness.procedures.stages import STAGES, not_run
-from harness.secret import GivenSecret, Secret, SecretReference
 from harness.tape.header import TapeInfo, read_info
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
@@ -29,7 +26,7 @@ from harness.tape.tracks import Tracks
 def prepare(settings: Settings) -> Run:
     """Read and check everything that a run needs. Raises UsageMistake or TapeError with one line."""
     check_stages(settings.stages, (*STAGES, "own") if settings.suites else STAGES)
-    _check_dangers(settings)
+    check_dangers(settings.danger)
     for suite in settings.suites:
         if not suite.exists():
             raise UsageMistake(f"no suite {suite}: --suite takes a file or folder of tests")
@@ -52,16 +49,6 @@ def prepare(settings: Settings) -> Run:
         simulated = _simulated if bench.lab.grade == "model" else _virtual
         return simulated(settings, bench, platform, slots)
     return _real(settings, bench, bench_file, platform, slots)
-
-
-def _check_dangers(settings: Settings) -> None:
-    from harness.procedures.bios.danger import NAMES
-
-    for name in sorted(settings.danger):
-        if name not in NAMES:
-            near = get_close_matches(name, NAMES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise UsageMistake(f"no danger class {name!r}{hint} The classes are {', '.join(NAMES)}.")
 
 
 def _check_target(settings: Settings, bench: Bench) -> None:
@@ -120,163 +107,46 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
 
     It starts as delivered where the bios stage brings its settings up, else as that stage would leave it.
     """
-    from harness.lab.catalogue import find, unpopulated
-    from harness.lab.model.lanes import open_model
-    from harness.lab.model.parts import BMC_PASSWORD
-
-    faults = find(settings.faults)
-    populated = frozenset(slot.name for slot in slots)
-    for fault in sorted(faults):
-        if missing := unpopulated(fault, populated):
-            raise UsageMistake(f"--fault {fault} hits {', '.join(missing)}, where bench {bench.name} has no part")
-    clock = VirtualClock()
-
-    def open_lanes(_: ExitStack) -> Lanes:
-        return open_model(clock, faults, populated=populated, delivered=not settings.stages or "bios" in settings.stages)
-
-    return _touching(
-        settings,
-        bench,
-        platform,
-        slots,
-        clock=clock,
-        consent=Consent(settings.apply is not False, settings.danger, settings.assume_free),
-        secrets=(Secret(BMC_PASSWORD),),
-        source="model",
-        open_lanes=open_lanes,
-    )
+    reach = reach_model(settings.faults, slots, bench.name, delivered=not settings.stages or "bios" in settings.stages)
+    return _touching(settings, bench, platform, slots, reach=reach, consent=_consent(settings, settings.apply is not False))
 
 
 def _virtual(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:
     """A virtual machine in QEMU, reached by the live adapters as a real one is; it exists as long as the run."""
-    from harness.lab.catalogue import find, qemu_catalogue
-    from harness.lab.qemu.endpoints import open_qemu
-    from harness.lab.qemu.faults import SSH_DEAD
-    from harness.lab.qemu.machine import BMC_PASSWORD
-    from harness.live.http import RedfishHttp
-    from harness.live.serial import SerialStream
-    from harness.live.shell import ConsoleShell
-    from harness.live.ssh import SshCommands
-
-    faults = find(settings.faults, qemu_catalogue())
-    over_ssh = not bench.host_is_on_console
-    if SSH_DEAD in faults and not over_ssh:
-        raise UsageMistake(f"--fault {SSH_DEAD} needs a host over ssh, and bench {bench.name} has it on the console")
-    clock = WallClock()
-
-    def open_lanes(held: ExitStack) -> Lanes:
-        machine = held.enter_context(open_qemu(clock, faults))
-        bmc = RedfishHttp(machine.bmc_url, machine.user, GivenSecret(machine.password), clock, pin=machine.pin)
-        console = SerialStream(machine.console_url, clock)
-        if over_ssh:
-            ssh = SshCommands(machine.door.address, clock, options=machine.door.options)
-            return Lanes(bmc=bmc, host=ssh, console=console)
-        shell = ConsoleShell(console, clock, user="root")
-        return Lanes(bmc=bmc, host=shell, console=shell.listener())
-
-    return _touching(
-        settings,
-        bench,
-        platform,
-        slots,
-        clock=clock,
-        consent=Consent(settings.apply is True, settings.danger, settings.assume_free),
-        secrets=(Secret(BMC_PASSWORD),),
-        source="virtual-lab",
-        open_lanes=open_lanes,
-    )
+    reach = reach_virtual(bench, settings.faults)
+    return _touching(settings, bench, platform, slots, reach=reach, consent=_consent(settings, settings.apply is True))
 
 
 def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform, slots: tuple[Slot, ...]) -> Run:
     """A real machine: locked for this run, changed only with --apply."""
-    from harness.live.lock import MachineLock, machine_name, owner_of_run
-
-    for refusal in unsupported(bench, str(bench_file)):
-        raise refusal
     if settings.apply and bench.bmc is not None and bench.host is not None and bench.host.via == "local":
         raise UsageMistake(f"{bench_file}: --apply would restart the machine that this run stands on; run it from another one")
-    references = bench.password(str(bench_file)), bench.host_password(str(bench_file))
-    secrets = tuple(reference.read() for reference in references if reference is not None)
-    clock = WallClock()
-    lock = MachineLock(machine_name(bench), owner_of_run(bench.name))
-
-    def open_lanes(held: ExitStack) -> Lanes:
-        lock.acquire(steal_from=settings.steal_lock)
-        held.callback(lock.release)
-        return _live_lanes(bench, *references, clock)
-
-    return _touching(
-        settings,
-        bench,
-        platform,
-        slots,
-        clock=clock,
-        consent=Consent(settings.apply is True, settings.danger, settings.assume_free),
-        secrets=secrets,
-        source="hardware",
-        open_lanes=open_lanes,
-        insist_on_lock=lock.check,
-    )
+    reach = reach_real(bench, bench_file, steal_from=settings.steal_lock)
+    return _touching(settings, bench, platform, slots, reach=reach, consent=_consent(settings, settings.apply is True))
 
 
-def _live_lanes(bench: Bench, reference: SecretReference | None, login: SecretReference | None, clock: Clock) -> Lanes:
-    from harness.live.console import open_console
-    from harness.live.http import RedfishHttp
-
-    bmc = None
-    if bench.bmc is not None and reference is not None:
-        bmc = RedfishHttp(bench.bmc.url, bench.bmc.user, reference, clock, pin=bench.bmc.pin, ca=bench.bmc.ca)
-    loose_ends = () if bmc is None else (bmc.loose_end,)
-    console = None if bench.console is None else open_console(bench.console, clock)
-    if bench.host is not None and bench.host.via == "console" and console is not None:
-        from harness.live.shell import ConsoleShell
-
-        shell = ConsoleShell(console, clock, user=bench.host.user, password=login)
-        return Lanes(bmc=bmc, host=shell, console=shell.listener(), loose_ends=loose_ends)
-    return Lanes(bmc=bmc, host=_live_host(bench, clock), console=console, loose_ends=loose_ends)
-
-
-def _live_host(bench: Bench, clock: Clock) -> CommandAsks | None:
-    """The lane to the host's commands; connected with the first of them."""
-    if bench.host is None:
-        return None
-    if bench.host.via == "ssh":
-        from harness.live.ssh import SshCommands
-
-        return SshCommands(bench.host.address, clock)
-    from harness.live.local import LocalCommands
-
-    return LocalCommands(clock)
+def _consent(settings: Settings, apply: bool) -> Consent:
+    return Consent(apply, settings.danger, settings.assume_free)
 
 
 def _touching(
-    settings: Settings,
-    bench: Bench,
-    platform: Platform,
-    slots: tuple[Slot, ...],
-    *,
-    clock: Clock,
-    consent: Consent,
-    secrets: tuple[Secret, ...],
-    source: str,
-    open_lanes: Callable[[ExitStack], Lanes],
-    insist_on_lock: Callable[[], None] = lambda: None,
+    settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...], *, reach: Reach, consent: Consent
 ) -> Run:
     """A run that touches something records everything: as evidence always, as the new tape with --record."""
-    tracks = Tracks(clock)
-    redactor = Redactor(secrets)
+    tracks = Tracks(reach.clock)
+    redactor = Redactor(reach.secrets)
     return Run(
         settings=settings,
         bench=bench,
         platform=platform,
         slots=slots,
-        clock=clock,
+        clock=reach.clock,
         tracks=tracks,
         consent=consent,
         redactor=redactor,
-        source=source,
+        source=reach.source,
         not_run=not_run(bench, platform),
-        open_lanes=open_lanes,
-        recorder=Recorder(tracks, clock, redactor),
-        insist_on_lock=insist_on_lock,
+        open_lanes=reach.open_lanes,
+        recorder=Recorder(tracks, reach.clock, redactor),
+        insist_on_lock=reach.insist_on_lock,
     )

@@ -104,8 +104,11 @@ def test_a_condition_on_an_attribute_that_is_not_there_holds_neither_way():
 
 
 def test_what_the_bios_changes_by_itself_is_foretold():
-    assert REGISTRY.forced({"SysProfile": "PerfOptimized", "PcieAspmL1": "Enabled"}) == {"PcieAspmL1": "Disabled"}
-    assert REGISTRY.forced({"SysProfile": "PerfOptimized", "PcieAspmL1": "Disabled"}) == {}
+    before = {"SysProfile": "Custom", "PcieAspmL1": "Enabled"}
+    effects = REGISTRY.settle(before, {"SysProfile": "PerfOptimized"})
+    assert effects.values["PcieAspmL1"] == "Disabled"
+    assert effects.forced["PcieAspmL1"].reason() == "SysProfile is PerfOptimized"
+    assert REGISTRY.settle(before | {"PcieAspmL1": "Disabled"}, {"SysProfile": "PerfOptimized"}).forced == {}
 
 
 def test_a_rule_narrows_what_may_be_chosen():

@@ -10,7 +10,8 @@ from harness.devices.console import Console
 from harness.devices.host import Host
 from harness.errors import ConfigError
 from harness.live.local import LocalCommands
-from harness.plugin.prepare import _live_lanes, prepare
+from harness.plugin.prepare import prepare
+from harness.plugin.reach import _live_lanes
 from harness.plugin.settings import Settings
 
 BENCH = """

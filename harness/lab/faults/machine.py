@@ -63,6 +63,12 @@ _BMC = (
         "bmc.continuity",
         "dell/iDRAC-Redfish-Scripting#383",
     ),
+    Fault(
+        "bmc.firmware",
+        "The iDRAC runs 7.00.00.00, which the platform denies.",
+        "bmc.firmware",
+        "dell/iDRAC-Redfish-Scripting#275: finished tasks are gone within seconds",
+    ),
 )
 
 _BIOS = (

@@ -110,5 +110,9 @@ def _firmware(controller: Controller) -> dict[str, tuple[str, Json]]:
         f"Installed-159-{bios}__BIOS.Setup.1-1": ("BIOS", bios),
         "Previous-159-2.19.1__BIOS.Setup.1-1": ("BIOS", "2.19.1"),
         f"Installed-25227-{firmware}__iDRAC.Embedded.1-1": ("Integrated Dell Remote Access Controller", firmware),
+        "Previous-25227-7.00.00.00__iDRAC.Embedded.1-1": ("Integrated Dell Remote Access Controller", "7.00.00.00"),
+        "Installed-27763-1.0.6__CPLD.Embedded.1": ("System CPLD", "1.0.6"),
+        "Installed-0-22.31.6__NIC.Integrated.1-1-1": ("Ethernet adapter", "22.31.6"),
+        "Installed-108076-00.1D.7D__PSU.Slot.1": ("Power Supply.Slot.1", "00.1D.7D"),
         f"Installed-28897-{firmware}__USC.Embedded.1:LC.Embedded.1": ("Lifecycle Controller", firmware),
     }

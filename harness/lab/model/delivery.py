@@ -11,6 +11,9 @@ MODEL = "PowerEdge R640"
 FIRMWARE = "7.00.00.182"
 """An iDRAC9 level that public captures of 14G machines show (djsincla/GroundZero, R740xd)."""
 
+DENIED_FIRMWARE = "7.00.00.00"
+"""An iDRAC9 level that removes finished tasks within seconds (dell/iDRAC-Redfish-Scripting#275)."""
+
 DENIED_VERSION = "2.4.7"
 """The BIOS of a public report of an endless UEFI0256 loop on a sister machine with GPUs attached."""
 
@@ -28,7 +31,7 @@ def identify(faults: frozenset[str]) -> Identity:
         service_tag=FOREIGN_TAG if "bmc.identity" in faults else parts.SERVICE_TAG,
         model=MODEL,
         bios_version=DENIED_VERSION if "bios.version" in faults else registry.BIOS_VERSION,
-        firmware=FIRMWARE,
+        firmware=DENIED_FIRMWARE if "bmc.firmware" in faults else FIRMWARE,
         user=parts.BMC_USER,
         password="changed-by-somebody" if "bmc.auth" in faults else parts.BMC_PASSWORD,
     )

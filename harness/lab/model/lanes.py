@@ -25,6 +25,9 @@ from harness.ports import Effect, HttpAnswer, HttpQuestion, Json, Lanes, OnLine
 LATENCY = 0.15
 """Seconds that one request to the BMC takes: an assumption for a controller on a lab network."""
 
+RESTARTED_BEFORE = 1500.0
+"""Seconds since the restart of a machine that somebody restarted before: longer than a start takes, and a loop goes round."""
+
 UNAUTHORIZED = 401
 
 _SERVED_PIN = "sha256:" + "c3" * 32
@@ -38,16 +41,21 @@ def open_model(
     password: str | None = None,
     populated: frozenset[str] | None = None,
     delivered: bool = True,
+    restarted: bool = False,
 ) -> Lanes:
     """Build a machine with ``faults`` switched on, and open its lanes. Nothing is asked yet.
 
     ``password`` is what the BMC lane logs in with; None for the right one. ``populated`` are the slots with a GPU in them, None for
     all. ``delivered``: the BIOS is as the machine comes; False for one that was brought up before, which is what stages after
-    ``bios`` need where they run alone. Raises UsageMistake for a slot that the modelled machine does not have.
+    ``bios`` need where they run alone. ``restarted``: it was restarted before, so that a fault of its start shows. Raises
+    UsageMistake for a slot that the modelled machine does not have.
     """
     if populated is not None and (unknown := sorted(populated - parts.SLOTS)):
         raise UsageMistake(f"the modelled machine has no slot {unknown[0]!r}; it has {min(parts.SLOTS)} to {max(parts.SLOTS)}")
     machine = Machine(clock, faults, populated=populated, is_delivered=delivered)
+    if restarted:
+        machine.reset("ForceRestart")
+        clock.sleep(RESTARTED_BEFORE)
     return Lanes(
         bmc=ModelBmc(clock, IdracApplication(machine), password=parts.BMC_PASSWORD if password is None else password),
         host=ModelHost(clock, machine),

@@ -59,7 +59,8 @@ class Machine:
         is_delivered: bool = True,
     ) -> None:
         self.faults = faults
-        self._populated = parts.SLOTS if populated is None else populated
+        self.cabled = parts.SLOTS if populated is None else populated
+        self.detached: frozenset[str] = frozenset()
         self._controller = Controller(clock, identify(faults), faults)
         self._timeline = self._controller.timeline
         self.console: list[Emission] = []
@@ -80,6 +81,11 @@ class Machine:
     def now(self) -> float:
         """Seconds of the clock, or the time of what is happening."""
         return self._timeline.now
+
+    @property
+    def _populated(self) -> frozenset[str]:
+        """The slots whose GPU is given to this machine."""
+        return self.cabled - self.detached
 
     def settle(self) -> None:
         """Let everything happen that is due by now."""
@@ -178,7 +184,8 @@ class Machine:
         self._say(*stage.text)
         if self._has("boot.post-progress") and stage.progress == post.RESOURCES:
             return
-        if self._has("boot.loop") and stage.progress == post.RESOURCES:
+        is_crowded = bool(parts.present(self.faults, self._populated))
+        if self._has("boot.loop") and stage.progress == post.RESOURCES and is_crowded:
             self._timeline.after(post.LOOP, self._loop, tag="post")
             return
         self._timeline.after(
@@ -215,7 +222,7 @@ class Machine:
 
     def _loop(self) -> None:
         self._controller.log.add("UEFI0256")
-        self._say(*post.LOOP_TEXT)
+        self.emit("".join(f"{line}\r\n" for line in post.LOOP_TEXT))  # at once: the restart drops what is still to be said
         self._restart()
 
     def _has(self, fault: str) -> bool:

@@ -25,16 +25,26 @@ from harness.procedures.stop import Stop
 STEPS: tuple[Callable[[Attempt], Stop | None], ...] = (stage, adopt, await_schedule, restart, follow, read_back)
 
 
-def apply(idrac: Idrac, story: BiosStory, limits: Boot, handover: Handover, tag: str) -> BiosStory:
-    """Go through the steps and return the story. Raises nothing but TapeError: what a step raises becomes its stop."""
+STAGING = STEPS[: STEPS.index(restart)]
+"""The steps that end with a scheduled job and no restart."""
+
+
+def apply(idrac: Idrac, story: BiosStory, limits: Boot, handover: Handover, tag: str, *, restarts: bool = True) -> BiosStory:
+    """Go through the steps and return the story. Raises nothing but TapeError: what a step raises becomes its stop.
+
+    Without ``restarts`` the job is left Scheduled, and the hand-over says so.
+    """
     attempt = Attempt(idrac, story, limits, handover, tag)
-    for step in STEPS:
+    for step in STEPS if restarts else STAGING:
         stop = _guarded(step, attempt)
         if stop is not None:
             attempt.tell(stop=stop)
             withdraw(attempt)
             attempt.tell(stop=replace(stop, text=f"{stop.text}\n{_aftermath(attempt)}".rstrip()))
             break
+    else:
+        if not restarts and attempt.story.job_id:
+            attempt.leave(f"{attempt.story.job_id} Scheduled: applies at the next reboot by anyone")
     return replace(attempt.story, losses=attempt.endurance.losses)
 
 

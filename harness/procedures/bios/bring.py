@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from harness.consent import Consent
 from harness.devices.bios_registry import Registry
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
-from harness.errors import Blame
+from harness.errors import Blame, RedfishError
 from harness.platform import Platform
 from harness.procedures.bios.apply import apply
 from harness.procedures.bios.plan import differing, make_plan
@@ -16,6 +16,19 @@ from harness.procedures.bios.preflight import LOCKED, judge, survey
 from harness.procedures.bios.story import ATTRIBUTES, BiosStory
 from harness.procedures.handover import Handover
 from harness.procedures.stop import Stop
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What every look and every attempt shares."""
+
+    idrac: Idrac
+    platform: Platform
+    consent: Consent
+    handover: Handover
+    tag: str
+    host: Host | None
+    restarts: bool
 
 
 def bring_bios(
@@ -26,38 +39,79 @@ def bring_bios(
     *,
     expected_tag: str,
     host: Host | None = None,
+    restarts: bool = True,
 ) -> BiosStory:
-    """Compare, and with consent apply with exactly one PATCH, one job and one reset.
+    """Compare, and with consent apply: one PATCH, one job and one reset for each step of the plan, mostly one.
 
     ``expected_tag`` is read first, and again right before every write. ``host`` is asked who uses the machine, where it can be
-    reached. Raises BenchError where another machine answers, BenchError and DeviceError where the first reads fail; after that
-    it stops instead, takes away what it staged as far as that can be done, and says in ``handover`` what is left.
+    reached. Without ``restarts`` the first step's job is left Scheduled. Raises BenchError where another machine answers,
+    BenchError and DeviceError where the first reads fail; after that it stops instead, takes away what it staged as far as that can
+    be done, and says in ``handover`` what is left.
     """
     idrac = idrac.located()
     idrac.insist_on(expected_tag)
-    before = idrac.bios()
-    wanted = platform.bios.attributes
-    differs = bool(differing(before.attributes, wanted))
-    wants_to_write = consent.apply and differs
-    found = survey(
-        idrac,
-        before,
-        patience=platform.boot.no_progress if wants_to_write else 0.0,
-        host=host if wants_to_write else None,
-        assume_free=consent.assume_free,
-    )
-    registry = idrac.registry() if differs else Registry()
-    plan = make_plan(before.attributes, wanted, registry, consent.danger, is_locked_down=found.lockdown == LOCKED)
-    story = BiosStory(before, found, plan, consent.apply)
-    against = judge(found, plan.values, writes=wants_to_write)
-    if against:
-        return replace(story, stop=against[0])
+    scene = _Scene(idrac, platform, consent, handover, expected_tag, host, restarts)
+    story = look(idrac, platform, consent, host=host)
+    if story.stop is not None:
+        return story
+    plan = story.plan
     if consent.apply and plan.can_be_written:
-        return apply(idrac, story, platform.boot, handover, expected_tag)
+        return _carry_out(scene, story)
     if plan.mistakes:
         text = "\n".join(("the platform file cannot be meant like this, so nothing was changed", *map(str, plan.mistakes)))
         return replace(story, stop=Stop(ATTRIBUTES, text, Blame.BENCH))
     return story if plan.is_empty else replace(story, stop=Stop(ATTRIBUTES, _why_not(story)))
+
+
+def look(idrac: Idrac, platform: Platform, consent: Consent, *, host: Host | None = None, every: bool = False) -> BiosStory:
+    """Compare and plan, writing nothing. ``stop`` is the first thing that stands against going on.
+
+    ``every``: also what stands only against writing, whatever the consent. Raises BenchError and DeviceError where reads fail.
+    """
+    before = idrac.bios()
+    wanted = platform.bios.attributes
+    differs = bool(differing(before.attributes, wanted))
+    wants_to_write = (consent.apply or every) and differs
+    found = survey(
+        idrac,
+        before,
+        patience=platform.boot.no_progress if wants_to_write and not every else 0.0,
+        host=host if wants_to_write else None,
+        assume_free=consent.assume_free,
+    )
+    registry, warning = _registry(idrac) if differs else (Registry(), "")
+    plan = make_plan(before.attributes, wanted, registry, consent.danger, is_locked_down=found.lockdown == LOCKED)
+    if warning:
+        plan = replace(plan, warnings=(warning, *plan.warnings))
+    story = BiosStory(before, found, plan, consent.apply)
+    against = judge(found, plan.step(0).values, writes=wants_to_write)
+    return replace(story, stop=against[0]) if against else story
+
+
+def _registry(idrac: Idrac) -> tuple[Registry, str]:
+    """The registry; where it is missing or a dangling link leads to it, none and a warning."""
+    try:
+        return idrac.registry(), ""
+    except RedfishError as error:
+        return Registry(), f"the attribute registry cannot be read ({error}), so values are checked less well"
+
+
+def _carry_out(scene: _Scene, story: BiosStory) -> BiosStory:
+    """Attempt after attempt, each planned afresh from what the one before has left."""
+    earlier: tuple[BiosStory, ...] = ()
+    while True:
+        steps = story.plan.steps
+        first = replace(story, plan=story.plan.step(0), earlier=earlier)
+        done = apply(scene.idrac, first, scene.platform.boot, scene.handover, scene.tag, restarts=scene.restarts)
+        if done.stop is not None or len(steps) < 2 or not scene.restarts:
+            return done
+        earlier = (*earlier, done)
+        story = look(scene.idrac, scene.platform, scene.consent, host=scene.host)
+        if story.stop is not None or story.plan.is_empty:
+            return replace(story, earlier=earlier)
+        if not story.plan.can_be_written or len(story.plan.steps) >= len(steps):
+            text = f"boot {len(earlier)} of {len(earlier) + len(steps) - 1} did not free what was to come after it\n{story.plan}"
+            return replace(story, earlier=earlier, stop=Stop(ATTRIBUTES, text))
 
 
 def _why_not(story: BiosStory) -> str:
@@ -65,5 +119,6 @@ def _why_not(story: BiosStory) -> str:
     plan = story.plan
     text = f"the BIOS differs from the platform and was not changed\n{plan}"
     if plan.can_be_written and not story.is_consented:
-        return f"{text}\nrun with --apply to change it: one BIOS job and one restart, about ten minutes and more with many GPUs"
+        boots = "one BIOS job and one restart" if len(plan.steps) < 2 else f"{len(plan.steps)} BIOS jobs and restarts"
+        return f"{text}\nrun with --apply to change it: {boots}, about ten minutes and more with many GPUs"
     return text

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 
+from harness.errors import UsageMistake
 from harness.limits import Value
 
 
@@ -36,7 +38,7 @@ DANGERS = (
     ),
     Danger("boot-mode", "BootMode|ForceInt10", "", "an installed system may not boot any more"),
     Danger("secure-boot", "SecureBoot.*", "", "an unsigned driver is refused, or keys are lost"),
-    Danger("password", ".*Password.*|PwdMinLength", "", "the machine may lock everybody out"),
+    Danger("password", ".*Password.*|PwdMinLength|.*ChapSecret", "", "the machine may lock everybody out"),
     Danger("tpm", "Tpm.*|IntelTxt", "", "sealed disks cannot be opened any more"),
     Danger("storage-mode", "NvmeMode|EmbSata|SataPort.*|BiosNvmeDriver", "", "disks may vanish from the operating system"),
     Danger("slot", r"Slot\d+", "Disabled|BootDriverDisabled", "what sits behind the slot vanishes"),
@@ -55,3 +57,12 @@ NAMES = tuple(dict.fromkeys(danger.name for danger in DANGERS))
 def unnamed(attribute: str, value: Value, named: Collection[str]) -> tuple[Danger, ...]:
     """The classes this change belongs to and that nobody has named."""
     return tuple(danger for danger in DANGERS if danger.covers(attribute, value) and danger.name not in named)
+
+
+def check_dangers(names: Collection[str]) -> None:
+    """Raise UsageMistake for a name that is no class, with the nearest one."""
+    for name in sorted(names):
+        if name not in NAMES:
+            near = get_close_matches(name, NAMES, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise UsageMistake(f"no danger class {name!r}{hint} The classes are {', '.join(NAMES)}.")

@@ -5,18 +5,22 @@ wanted limit ─┬─ holds ─────────────────
                           │                  └────── Change in a danger class: refused until named
                           └─ cannot ─┬────────────── Gap
                                      └────────────── Gap by mistake: this BIOS knows no such name or value, whatever its state
+
+changes ─▶ order: one request where possible, two boots where one locks or unlocks the other ─▶ steps
+        ─▶ what the BIOS changes by itself then, held to the same danger classes
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from harness.devices.bios_registry import Attribute, Registry
-from harness.limits import Limit, Outcome, Value
+from harness.limits import Limit, Outcome, Value, exactly
 from harness.ports import Json
 from harness.procedures.bios.danger import Danger, unnamed
+from harness.procedures.bios.order import arrange
 
 
 @dataclass(frozen=True)
@@ -56,13 +60,20 @@ class Gap:
 class Plan:
     """What is to be done. ``refused`` pairs changes with the danger class nobody named; ``forced`` is what the BIOS changes beside.
 
-    Nothing is written while there is a gap or a refusal: a PATCH is all or nothing, and half a plan is no platform.
+    ``steps`` are the changes in the order in which they must be written, one PATCH, one job and one boot each; ``needs`` says why.
+    ``because`` says for each forced change which setting forces it, ``warnings`` what could not be judged. Nothing is written while
+    there is a gap or a refusal: a PATCH is all or nothing, and half a plan is no platform.
     """
 
     changes: tuple[Change, ...] = ()
     gaps: tuple[Gap, ...] = ()
     refused: tuple[tuple[Change, Danger], ...] = ()
     forced: Mapping[str, Json] = field(default_factory=dict)
+    steps: tuple[tuple[Change, ...], ...] = ()
+    needs: tuple[str, ...] = ()
+    because: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    is_locked_down: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -81,8 +92,13 @@ class Plan:
 
     @property
     def values(self) -> dict[str, Value]:
-        """What the one PATCH carries."""
+        """All that is to be written."""
         return {change.attribute: change.target for change in self.changes}
+
+    def step(self, number: int) -> Plan:
+        """The part of the plan that one PATCH, one job and one boot carry out; the whole where it has no steps."""
+        changes = self.steps[number] if self.steps else self.changes
+        return replace(self, changes=changes, steps=(changes,))
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -91,13 +107,20 @@ class Plan:
         if self.is_empty:
             yield "the BIOS is as the platform wants it"
             return
+        if self.is_locked_down:
+            yield "nothing can change: system lockdown mode is on; without it this would hold:"
         refused = [change for change, _ in self.refused]
         if free := [change for change in self.changes if change not in refused]:
             yield f"would change {', '.join(str(change) for change in free)}"
+        if len(self.steps) > 1:
+            yield "in this order, each with a boot of its own: " + ", then ".join(
+                " and ".join(change.attribute for change in step) for step in self.steps
+            )
         if self.forced:
             yield "the BIOS itself would change " + ", ".join(f"{name} -> {value}" for name, value in self.forced.items())
         for gap in self.gaps:
             yield str(gap)
+        yield from self.warnings
         for change, danger in self.refused:
             yield f"may not change {change}: {danger.why}; name it with --danger {danger.name}"
 
@@ -114,24 +137,34 @@ def make_plan(
 
     Under lockdown the registry calls nearly everything read-only (598 of 687 attributes of a recorded R750): only its rules count.
     """
-    if is_locked_down:
-        registry = registry.unlocked()
+    rules = registry.unlocked() if is_locked_down else registry
     wrong = differing(current, wanted)
-    targets = {name: _target(limit, registry.attributes.get(name)) for name, limit in wrong.items()}
-    known = {name: target for name, target in targets.items() if target is not None}
-    after = {**current, **known}
+    targets = {name: _target(limit, rules.attributes.get(name)) for name, limit in wrong.items()}
+    mistakes = {name: _mistake(name, targets[name], current, rules) for name in wrong}
+    unknown = {name: _unshown(name, targets[name], current, rules) for name in wrong}
+    sound = {name: target for name, target in targets.items() if target is not None and not mistakes[name] and not unknown[name]}
+    order = arrange(sound, current, rules)
     changes, gaps = [], []
     for name, limit in wrong.items():
-        target = targets[name]
-        mistake = _mistake(name, target, current, registry)
-        reason = mistake or _reason_against(name, target, current, after, registry)
-        if reason or target is None:
-            gaps.append(Gap(name, current.get(name), limit, reason, bool(mistake)))
+        reason = mistakes[name] or unknown[name] or order.blocked.get(name, "")
+        if reason or name not in sound:
+            gaps.append(Gap(name, current.get(name), limit, reason, bool(mistakes[name])))
         else:
-            changes.append(Change(name, current.get(name), limit, target))
-    refused = [(change, danger) for change in changes for danger in unnamed(change.attribute, change.target, named)]
-    beside = {name: value for name, value in registry.forced(after).items() if changes and name not in known}
-    return Plan(tuple(changes), tuple(gaps), tuple(refused), beside)
+            changes.append(Change(name, current.get(name), limit, sound[name]))
+    by_name = {change.attribute: change for change in changes}
+    forced = order.forced if changes else {}
+    beside = [Change(name, current.get(name), exactly(value), value) for name, (value, _) in forced.items()]
+    return Plan(
+        tuple(changes),
+        tuple(gaps),
+        tuple((change, danger) for change in (*changes, *beside) for danger in unnamed(change.attribute, change.target, named)),
+        {name: value for name, (value, _) in forced.items()},
+        tuple(tuple(by_name[name] for name in step) for step in order.steps) if not gaps else (),
+        order.needs,
+        {name: reason for name, (_, reason) in forced.items()},
+        (*_warnings(sound, current, rules), *order.warnings),
+        is_locked_down,
+    )
 
 
 def differing(current: Mapping[str, Value | None], wanted: Mapping[str, Limit]) -> dict[str, Limit]:
@@ -146,8 +179,8 @@ def _mistake(name: str, target: Value | None, current: Mapping[str, Value | None
     if attribute is None:
         if name in current or not registry.attributes:
             return ""
-        near = get_close_matches(name, registry.attributes, n=1)
-        return f"this BIOS has no attribute {name}{f'; did you mean {near[0]!r}?' if near else ''}"
+        near = nearest(name, registry.attributes)
+        return f"this BIOS has no attribute {name}{f'; did you mean {near!r}?' if near else ''}"
     if target is None:
         choices = f" of {', '.join(attribute.choices)}" if attribute.choices else ""
         return f"this BIOS takes no such value{choices}"
@@ -155,18 +188,42 @@ def _mistake(name: str, target: Value | None, current: Mapping[str, Value | None
     return f"it {objection}" if objection else ""
 
 
-def _reason_against(
-    name: str, target: Value | None, before: Mapping[str, Value | None], after: Mapping[str, Value | None], registry: Registry
-) -> str:
-    """Why it cannot be written, or nothing. What ``/Bios`` does not show must not be written, whatever the registry says."""
-    attribute = registry.attributes.get(name)
-    if name not in before or attribute is None:
+def nearest(name: str, known: Collection[str]) -> str:
+    """The known name that is most like ``name``, the same but for its capitals first; empty where none is near. Never a guess."""
+    same = [each for each in known if each.lower() == name.lower()]
+    return (same or get_close_matches(name, known, n=1) or [""])[0]
+
+
+def _unshown(name: str, target: Value | None, current: Mapping[str, Value | None], registry: Registry) -> str:
+    """Why it must not be written whatever the rules say: not shown by ``/Bios``, or nobody can tell whether it takes the value."""
+    if name not in current:
         return "this BIOS has no such attribute, or does not show it"
-    if registry.is_read_only(name, before, after):
-        return "it is read-only as things stand (another attribute decides, or lockdown)"
-    if attribute.type == "Enumeration" and target not in registry.choices(name, after):
-        return f"another attribute leaves it only {', '.join(registry.choices(name, after)) or 'no value'}"
+    if name in registry.attributes:
+        return ""
+    now = current[name]
+    if target is None or type(target) is not type(now):
+        return f"no registry tells its type, it is {now!r} now, and {target!r} is of another kind"
     return ""
+
+
+def _warnings(wanted: Mapping[str, Value], current: Mapping[str, Value | None], registry: Registry) -> Iterator[str]:
+    """What the registry leaves open of what is to be written."""
+    missing = [name for name in wanted if name not in registry.attributes]
+    if missing and not registry.attributes:
+        yield f"the BIOS has no attribute registry that can be read: {', '.join(missing)} cannot be checked before it is written"
+    elif missing:
+        yield f"the registry has no entry for {', '.join(missing)}: only the kind of the present value was checked"
+    if hidden := [name for name in wanted if name in registry.attributes and registry.attributes[name].is_hidden]:
+        yield f"the setup menu hides {', '.join(hidden)}: it is shown over Redfish, and may be refused"
+    dangling = {
+        condition.attribute
+        for rule in registry.rules
+        if rule.target in wanted
+        for condition in rule.conditions
+        if condition.attribute not in current
+    }
+    if dangling:
+        yield f"rules about these settings ask for {', '.join(sorted(dangling))}, not shown by this BIOS: they were passed over"
 
 
 def _target(limit: Limit, attribute: Attribute | None) -> Value | None:

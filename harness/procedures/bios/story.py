@@ -30,7 +30,8 @@ class BiosStory:
     ``is_settled``: when it came to writing, everything was in effect. ``unproven`` are jobs that may be ours and were left alone.
     ``lost_answer`` says how the answer to a write was lost, where it was; then ``job_id`` was found by looking. ``history`` has the
     job each time it changed, ``restarted_at`` when the host was first seen restarting. ``after`` and ``jobs_after`` were read at
-    the end, ``losses`` are the times at which the BMC did not answer.
+    the end, ``losses`` are the times at which the BMC did not answer. ``earlier`` are the attempts before this one, where one boot
+    had to come before another.
     """
 
     before: BiosState
@@ -51,6 +52,7 @@ class BiosStory:
     after: BiosState | None = None
     jobs_after: tuple[Job, ...] = ()
     losses: tuple[Loss, ...] = ()
+    earlier: tuple[BiosStory, ...] = ()
 
     @property
     def stopped(self) -> str:

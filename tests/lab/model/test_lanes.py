@@ -269,10 +269,11 @@ def test_the_fabric_lists_every_gpu_with_its_place_and_its_owner(clock: VirtualC
     ("question", "status"),
     [
         (HttpQuestion.observe("GET", "/liqid/api/v2/nothing"), 404),
-        (HttpQuestion.act("POST", "/liqid/api/v2/fabric/reprogram", {}), 405),
+        (HttpQuestion.act("POST", "/liqid/api/v2/fabric/reprogram", {}), 409),
+        (HttpQuestion.act("POST", "/liqid/api/v2/machine", {}), 405),
     ],
 )
-def test_the_fabric_is_read_only(clock: VirtualClock, question: HttpQuestion, status: int) -> None:
+def test_the_fabric_takes_no_write_but_an_edit_in_its_order(clock: VirtualClock, question: HttpQuestion, status: int) -> None:
     lanes = open_model(clock)
     assert lanes.fabric is not None
     answer = lanes.fabric.ask(question)

@@ -1,0 +1,120 @@
+"""Change BIOS settings for a person at a terminal: others first, then the change, then the proof that the machine started anew.
+
+others' jobs and values ─▶ bring_bios ─▶ through POST ─▶ restarts in the log, a new boot id ─▶ done
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from harness.consent import Consent
+from harness.devices.host import Host
+from harness.devices.idrac import Idrac
+from harness.devices.idrac_facts import LcStatus, LogEntry
+from harness.errors import BringupError, TapeError, Timeout
+from harness.limits import Value
+from harness.platform import Boot, Platform
+from harness.procedures.bios.bring import bring_bios
+from harness.procedures.bios.conflict import Conflict, make_way
+from harness.procedures.bios.plan import differing
+from harness.procedures.bios.story import RESULT, BiosStory
+from harness.procedures.boot.post import RESTARTS
+from harness.procedures.handover import Handover
+from harness.procedures.host_state import UNDERWAY
+from harness.procedures.stop import Stop
+
+LOADING = 600.0
+"""Seconds that an operating system which answered before is given to answer again, once POST is over."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What came of it: the story, and how the new boot shows (empty where none was needed or seen)."""
+
+    story: BiosStory
+    proof: tuple[str, ...] = ()
+
+
+def change_bios(
+    idrac: Idrac,
+    platform: Platform,
+    consent: Consent,
+    handover: Handover,
+    *,
+    expected_tag: str,
+    host: Host | None = None,
+    restarts: bool = True,
+    conflict: Conflict | None = None,
+) -> Changed:
+    """Bring the settings about and stay until the machine is proven to have started with them.
+
+    Raises as ``bring_bios`` and ``make_way``; what is left is in ``handover``.
+    """
+    idrac = idrac.located()
+    idrac.insist_on(expected_tag)
+    wrong = differing(idrac.bios().attributes, platform.bios.attributes)
+    if wrong and conflict is not None:
+        wanted: dict[str, Value] = {name: limit.bounds[0] for name, limit in wrong.items() if limit.kind == "exactly"}
+        make_way(idrac, wanted, conflict, handover, expected_tag=expected_tag)
+    mark = idrac.lc_mark() if wrong else None
+    previous = _boot_id(host) if wrong and restarts else ""
+    story = bring_bios(idrac, platform, consent, handover, expected_tag=expected_tag, host=host, restarts=restarts)
+    if story.stop is not None or story.reset is None:
+        return Changed(story)
+    return _prove(idrac, host, platform.boot, story, mark=mark, previous=previous)
+
+
+def _prove(idrac: Idrac, host: Host | None, limits: Boot, story: BiosStory, *, mark: LogEntry | None, previous: str) -> Changed:
+    """A new boot shows in the log and, where the operating system answered before, in its boot id; never in PowerState."""
+    status = _after_post(idrac, limits)
+    if status.server != "OutOfPOST":
+        text = f"the values are set, but the host is {status.server} and not through POST; look at its screen"
+        return Changed(replace(story, stop=Stop(RESULT, text)))
+    events = [entry for entry in idrac.lc_log(mark.number if mark else 0) if entry.message_id in RESTARTS]
+    proof = [f"the Lifecycle log has {len(events)} restart{'s' * (len(events) != 1)}, the last {events[-1]}"] if events else []
+    if previous and host is not None:
+        proof.append(_new_boot_id(idrac, host, previous))
+    if not events and not any(line.startswith("the operating system has a new") for line in proof):
+        text = "the values are set, but neither the log nor the operating system shows a new boot"
+        return Changed(replace(story, stop=Stop(RESULT, text)), tuple(proof))
+    return Changed(story, tuple(proof))
+
+
+def _after_post(idrac: Idrac, limits: Boot) -> LcStatus:
+    try:
+        return idrac.clock.until(
+            idrac.lc_status,
+            lambda seen: seen.server not in UNDERWAY and seen.server != "PoweredOff",
+            what="the host to be through with POST",
+            every=10,
+            within=limits.within,
+        )
+    except Timeout as timeout:
+        if isinstance(timeout.last, LcStatus):
+            return timeout.last
+        raise
+
+
+def _new_boot_id(idrac: Idrac, host: Host, previous: str) -> str:
+    with suppress(Timeout):
+        found = idrac.clock.until(
+            lambda: _boot_id(host),
+            lambda boot_id: boot_id not in ("", previous),
+            what="the operating system to answer again",
+            every=10,
+            within=LOADING,
+        )
+        return f"the operating system has a new boot id, {found}"
+    return f"the operating system, which answered before, did not within {LOADING:g} s"
+
+
+def _boot_id(host: Host | None) -> str:
+    if host is None:
+        return ""
+    try:
+        return host.boot_id()
+    except TapeError:
+        raise
+    except BringupError:
+        return ""

@@ -1,0 +1,87 @@
+"""What others have staged or queued: refuse, wait for it, or replace the one job that was named.
+
+refuse ─▶ the preflight stops the run
+wait ───▶ until no job is active and nothing foreign is pending
+replace ─▶ the named job, if it is a BIOS job that has not begun: deleted, and the values with it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.devices.idrac import Idrac
+from harness.errors import BenchError, OwnershipError, Timeout, UsageMistake
+from harness.limits import Value
+from harness.procedures.bios.preflight import foreign_values
+from harness.procedures.handover import Handover
+
+PATIENCE = 7200.0
+"""Seconds that somebody else's job is waited for; a recorded one waited 14 days, which nobody should sit through."""
+
+KEY = "bios.conflict"
+"""The key under which the hand-over knows what a replacement leaves."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """What to do about others: ``way`` is refuse, wait or replace, ``job`` the one to replace."""
+
+    way: str = "refuse"
+    job: str = ""
+
+
+def parse_conflict(text: str) -> Conflict:
+    """``refuse``, ``wait`` or ``replace JID_...``. Raises UsageMistake."""
+    words = text.split()
+    match words:
+        case ["refuse"] | ["wait"]:
+            return Conflict(words[0])
+        case ["replace", job] if job.startswith("JID_"):
+            return Conflict("replace", job)
+    raise UsageMistake(f'--on-conflict takes refuse, wait or "replace JID_...", not {text!r}: the job to replace has to be named')
+
+
+def make_way(idrac: Idrac, wanted: Mapping[str, Value], conflict: Conflict, handover: Handover, *, expected_tag: str) -> None:
+    """Do what was asked about others' jobs and values; nothing for ``refuse``, which the preflight sees to.
+
+    Raises BenchError where they do not go away, OwnershipError where the named job is not one that may be replaced.
+    """
+    match conflict.way:
+        case "wait":
+            _wait(idrac, wanted)
+        case "replace":
+            _replace(idrac, conflict.job, handover, expected_tag)
+
+
+def _wait(idrac: Idrac, wanted: Mapping[str, Value]) -> None:
+    def look() -> str:
+        jobs = [str(job) for job in idrac.jobs() if job.is_active]
+        foreign = foreign_values(idrac.bios().pending, wanted)
+        return "; ".join(jobs) or (f"{', '.join(sorted(foreign))} pending" if foreign else "")
+
+    try:
+        idrac.clock.until(look, lambda seen: not seen, what="others' jobs and values to go", every=30, within=PATIENCE)
+    except Timeout as timeout:
+        raise BenchError(f"still there after {timeout.seconds:g} s: {timeout.last}; nothing was written") from None
+
+
+def _replace(idrac: Idrac, job_id: str, handover: Handover, tag: str) -> None:
+    """Delete the job and the values it would have applied: while it is queued nothing can be added to them, so all are its own."""
+    jobs = [job for job in idrac.jobs() if job.is_active]
+    job = next((job for job in jobs if job.id == job_id), None)
+    if job is None:
+        listed = "; ".join(map(str, jobs)) or "none"
+        raise OwnershipError(f"{job_id} is not waiting (active jobs: {listed}); nothing was deleted")
+    if not job.is_bios or job.is_running:
+        what = "is at work and must not be cut off" if job.is_running else "does not change BIOS settings"
+        raise OwnershipError(f"{job} {what}; nothing was deleted")
+    values = ", ".join(f"{name}={value}" for name, value in sorted(idrac.bios().pending.items())) or "no values"
+    idrac.insist_on(tag)
+    handover.leave(KEY, f"{job_id} was deleted on request; it was to apply {values}", "stage them again for whoever wanted them")
+    idrac.delete_job(job_id)
+    if idrac.bios().pending:
+        idrac.insist_on(tag)
+        idrac.clear_pending()
+    if left := idrac.bios().pending:
+        raise BenchError(f"{job_id} is deleted, but {', '.join(sorted(left))} stay pending; nothing else was written")

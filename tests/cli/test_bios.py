@@ -1,0 +1,311 @@
+"""``bringup bios`` on the modelled machine: what it says, what it touches, with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.cli import bios
+from harness.cli.attributes import read_attributes, read_unit, write_unit
+from harness.errors import ConfigError, OwnershipError, UsageMistake
+from harness.lab.model.lanes import ModelBmc
+from harness.limits import exactly
+from harness.ports import Effect
+from harness.procedures.bios.settings import Kind, Unit, compare, is_secret
+
+MODEL = "model-lqd8360"
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Every question that reaches the modelled BMC."""
+    questions = []
+    ask = ModelBmc.ask
+
+    def noted(lane, question, on_line=None):
+        questions.append(question)
+        return ask(lane, question, on_line)
+
+    monkeypatch.setattr(ModelBmc, "ask", noted)
+    return questions
+
+
+def writes(asked):
+    return [question.key for question in asked if question.effect is Effect.ACT]
+
+
+def write(folder, name, text) -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def test_show_tells_value_choices_and_what_locks_it():
+    first, *rows = bios.show(MODEL, ("MmioAbove4Gb", "PcieAspmL1"), ()).lines
+    assert "a MODELLED machine" in first
+    assert "service tag MODEL01" in first
+    assert rows == [
+        "MmioAbove4Gb = Disabled  (Enabled | Disabled)",
+        "PcieAspmL1 = Enabled  (read-only while SysProfile is not Custom)",
+    ]
+
+
+def test_show_tells_what_is_pending():
+    lines = bios.show(MODEL, ("ProcX2Apic",), ("bios.preflight-pending",)).lines
+    assert lines[1].startswith("ProcX2Apic = Disabled  pending: Enabled")
+
+
+def test_show_of_a_name_of_another_generation_names_the_nearest():
+    with pytest.raises(UsageMistake, match="no MmioAbove4GB; did you mean 'MmioAbove4Gb'"):
+        bios.show(MODEL, ("MmioAbove4GB",), ())
+
+
+def test_diff_tells_what_differs_in_its_status(tmp_path):
+    page = bios.diff(MODEL, None, ())
+    assert page.status == 1
+    assert "MmioAbove4Gb: Disabled, wanted Enabled" in page.lines
+    same = write(tmp_path, "same.toml", 'MmioAbove4Gb = "Disabled"\n')
+    page = bios.diff(MODEL, same, ())
+    assert (page.status, page.lines[-1]) == (0, "all 1 settings are as wanted")
+
+
+def test_a_plan_tells_changes_restarts_risks_and_ways_back_and_writes_nothing(asked):
+    page = bios.plan(MODEL, None, (), ())
+    text = "\n".join(page.lines)
+    assert page.status == 1
+    for title in ("would change (2 of them):", "restarts:", "could go wrong:", "ways back:", "result: can be applied"):
+        assert title in text
+    assert writes(asked) == []
+
+
+def test_a_plan_lists_dangers_dependencies_and_what_the_bios_changes_itself(tmp_path):
+    file = write(tmp_path, "set.toml", 'SysProfile = "Custom"\nPcieAspmL1 = "Disabled"\nBootMode = "Bios"\n')
+    text = "\n".join(bios.plan(MODEL, file, (), ()).lines)
+    assert "PcieAspmL1 is read-only while SysProfile is not Custom: it goes with SysProfile in one request" in text
+    assert "--danger boot-mode: BootMode Uefi -> Bios" in text
+    assert "result: nothing would be written until every danger is named" in text
+    file = write(tmp_path, "perf.toml", '[attributes]\nSysProfile = "PerfOptimized"\n')
+    text = "\n".join(bios.plan(MODEL, file, (), ()).lines)
+    assert "PcieAspmL1 -> Disabled, because SysProfile is PerfOptimized" in text
+
+
+def test_a_plan_that_the_bios_forbids_says_why_and_tells_of_no_restart(tmp_path):
+    file = write(tmp_path, "typed.toml", 'FailSafeBaud = 115200\nPcieAspmL1 = "Disabled"\n')
+    lines = bios.plan(MODEL, file, (), ()).lines
+    assert '  FailSafeBaud = 115200: it takes text, not 115200; write "115200"' in lines
+    reason = "it is read-only as things stand, because SysProfile is not Custom"
+    assert f"  cannot set PcieAspmL1, which is Enabled, to Disabled: {reason}" in lines
+    assert "restarts:" not in lines
+    assert lines[-1] == "result: nothing would be written, because a part of it cannot be"
+
+
+def test_a_plan_of_a_machine_in_lockdown_says_that_nothing_can_change():
+    lines = bios.plan(MODEL, None, (), ("bios.preflight-lockdown",)).lines
+    assert lines[1].startswith("nothing can change: system lockdown mode is on")
+    assert any("bios.preflight-lockdown" in line for line in lines[-1:])
+
+
+def test_apply_ends_with_the_proof_and_the_hand_over(asked, capsys):
+    page = bios.apply(bios.Application(MODEL))
+    out = capsys.readouterr()
+    assert page.status == 0
+    assert page.lines[0] == "MmioAbove4Gb: Disabled -> Enabled"
+    assert page.lines[-2:] == [
+        "read back as wanted, no BIOS job is left, nothing is pending",
+        "hand-over: nothing was left on the machine",
+    ]
+    assert any("new boot id" in line for line in page.lines)
+    assert "BIOS apply, LIVE on bench model-lqd8360: a MODELLED machine" in out.out
+    assert re.search(r"to complete: \d+:\d\d, last seen JID_\d+ BIOSConfiguration Running \(PR20, \d+ %\); ", out.err)
+    assert "InPOST, MemoryInitializationStarted" in out.err
+    assert [key.split()[0] for key in writes(asked)] == ["PATCH", "POST"]
+
+
+def test_apply_of_what_is_already_so_sends_no_write(asked, tmp_path):
+    file = write(tmp_path, "same.toml", 'MmioAbove4Gb = "Disabled"\n')
+    page = bios.apply(bios.Application(MODEL, attributes=file))
+    assert (page.status, page.lines[0]) == (0, "all 1 settings are as wanted; no write was sent")
+    assert writes(asked) == []
+
+
+def test_apply_without_a_restart_leaves_the_job_and_says_how_to_undo_it(asked):
+    page = bios.apply(bios.Application(MODEL, restarts=False))
+    assert page.status == 0
+    assert "Scheduled: applies at the next reboot by anyone; undo: DELETE" in page.lines[-1]
+    assert [key.split()[0] for key in writes(asked)] == ["PATCH"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "check"),
+    [
+        ("bios.preflight-pending", 3, "bios.preflight-pending"),
+        ("bios.job-state", 1, "bios.job-state"),
+        ("bios.readback", 1, "bios.readback"),
+        ("bios.attributes", 1, "bios.attributes"),
+    ],
+)
+def test_apply_that_fails_tells_whose_fault_it_is_and_what_is_left(fault, status, check):
+    page = bios.apply(bios.Application(MODEL, faults=(fault,)))
+    assert page.status == status
+    assert page.lines[0] == f"not applied ({check}):"
+    assert page.lines[-1].startswith("hand-over: ")
+
+
+def test_a_danger_has_to_be_named_and_a_wrong_name_is_a_mistake(asked, tmp_path):
+    file = write(tmp_path, "boot.toml", 'BootMode = "Bios"\n')
+    page = bios.apply(bios.Application(MODEL, attributes=file))
+    assert page.status == 1
+    assert "--danger boot-mode" in "\n".join(page.lines)
+    assert writes(asked) == []
+    with pytest.raises(UsageMistake, match="did you mean 'boot-mode'"):
+        bios.apply(bios.Application(MODEL, attributes=file, danger=("bootmode",)))
+
+
+def test_clear_refuses_what_somebody_else_staged_until_it_is_named(asked):
+    with pytest.raises(OwnershipError, match="somebody else staged ProcX2Apic"):
+        bios.clear(MODEL, (), "", None, ("bios.preflight-pending",))
+    assert writes(asked) == []
+    page = bios.clear(MODEL, ("ProcX2Apic",), "", None, ("bios.preflight-pending",))
+    assert page.lines[1:] == ["cleared ProcX2Apic (Enabled)", "nothing is pending"]
+    assert len(writes(asked)) == 1
+
+
+def test_clear_takes_what_is_wanted_here_without_a_name(tmp_path):
+    file = write(tmp_path, "own.toml", 'ProcX2Apic = "Enabled"\n')
+    assert bios.clear(MODEL, (), "", file, ("bios.preflight-pending",)).lines[-1] == "nothing is pending"
+
+
+def test_clear_with_nothing_pending_writes_nothing(asked):
+    assert bios.clear(MODEL, (), "", None, ()).lines[1:] == ["nothing is pending"]
+    assert writes(asked) == []
+
+
+def test_an_export_holds_settings_and_identity_and_no_secret(tmp_path):
+    file = tmp_path / "a.json"
+    bios.export(MODEL, file, (), force=False)
+    document = json.loads(file.read_text())
+    assert document["identity"]["service_tag"] == "MODEL01"
+    assert document["identity"]["source"] == "model"
+    assert document["attributes"]["MmioAbove4Gb"] == "Disabled"
+    assert "SystemModelName" in document["read_only"]
+    assert "PcieAspmL1" not in document["read_only"]
+    assert not [name for name in document["attributes"] if is_secret(name)]
+    with pytest.raises(UsageMistake, match="exists; --force overwrites it"):
+        bios.export(MODEL, file, (), force=False)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [("SHA256SetupPassword", True), ("SHA256SetupPasswordSalt", True), ("SetupPassword", True), ("PasswordStatus", False)],
+)
+def test_hashes_and_passwords_are_secrets_and_the_password_status_is_none(name, secret):
+    assert is_secret(name) is secret
+
+
+def test_an_export_is_a_set_to_apply_without_what_nobody_sets(tmp_path):
+    file = tmp_path / "a.json"
+    bios.export(MODEL, file, (), force=False)
+    wanted = read_attributes(file)
+    assert wanted["MmioAbove4Gb"] == exactly("Disabled")
+    assert "SystemModelName" not in wanted
+    assert bios.diff(MODEL, file, ()).status == 0
+
+
+def test_two_machines_are_compared_by_settings_alone(tmp_path):
+    file = tmp_path / "a.json"
+    bios.export(MODEL, file, (), force=False)
+    assert bios.compare_units((str(file), MODEL)).status == 0
+    changed = json.loads(file.read_text())
+    changed["name"] = "other"
+    changed["attributes"] |= {"MmioAbove4Gb": "Enabled", "SysMemSize": "768 GB"}
+    other = write(tmp_path, "b.json", json.dumps(changed))
+    page = bios.compare_units((str(file), str(other)))
+    assert page.status == 1
+    assert "  MmioAbove4Gb: model-lqd8360 'Disabled', other 'Enabled'" in page.lines
+    assert page.lines[-1] == "1 settings differ"
+
+
+def units(**values):
+    names = ("one", "two", "three")[: len(next(iter(values.values())))]
+    return [
+        Unit(name, {}, {key: listed[number] for key, listed in values.items()}, frozenset({"SystemServiceTag", "SysMemSize"}))
+        for number, name in enumerate(names)
+    ]
+
+
+def test_of_three_machines_the_odd_one_is_named():
+    (found,) = compare(units(ErrPrompt=("Enabled", "Disabled", "Enabled")))
+    assert (found.kind, found.odd) == (Kind.SETTING, "two")
+    assert str(found).endswith("; the odd one is two")
+
+
+def test_identity_and_state_are_told_apart_from_settings():
+    found = compare(
+        units(
+            SystemServiceTag=("A1", "B2", "C3"),
+            SysMemSize=("384 GB", "384 GB", "768 GB"),
+            AssetTag=("rack 1", "rack 2", "rack 3"),
+            FailSafeBaud=("115200", "9600", "115200"),
+        )
+    )
+    assert {each.name: each.kind for each in found} == {
+        "SystemServiceTag": Kind.IDENTITY,
+        "SysMemSize": Kind.STATE,
+        "AssetTag": Kind.IDENTITY,
+        "FailSafeBaud": Kind.SETTING,
+    }
+
+
+def test_text_and_number_of_the_same_digits_differ():
+    assert [each.name for each in compare(units(Delay=(60, "60")))] == ["Delay"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.toml", "MmioAbove4Gb = ", "is not TOML"),
+        ("a.json", "{", "is not JSON"),
+        ("a.json", "[]", "takes a table"),
+        ("a.toml", "", "takes settings such as"),
+        ("a.toml", 'SetupPassword = "x"', "SetupPassword: a password never stands in the file"),
+        ("a.toml", "Delay = { at_lest = 3 }", "did you mean 'at_least'"),
+        ("a.json", '{"schema": "bringup-bios-1", "attributes": {"A": null}}', "plain values"),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_says_where(tmp_path, name, text, says):
+    with pytest.raises(ConfigError, match=re.escape(says)) as raised:
+        read_attributes(write(tmp_path, name, text))
+    assert str(raised.value).startswith(f"{tmp_path / name}: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_no_export_cannot_be_compared(tmp_path):
+    with pytest.raises(ConfigError, match="is no export"):
+        read_unit(write(tmp_path, "a.json", "{}"))
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing(tmp_path):
+    unit = Unit("u", {}, {"A": "b"})
+    file = tmp_path / "gone" / "a.json"
+    with pytest.raises(OSError, match="No such file"):
+        write_unit(unit, file, force=False)
+    assert not file.parent.exists()
+
+
+def test_the_commands_say_their_mistakes_in_one_line(shell):
+    done = shell('"${bringup[@]}" bios plan --bench nowhere')
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    done = shell('"${bringup[@]}" bios apply --bench model-lqd8360 --on-conflict force')
+    assert done.returncode == 2
+    assert "--on-conflict takes" in done.stderr
+
+
+def test_a_plan_from_the_command_line_has_its_status(shell):
+    done = shell('"${bringup[@]}" bios plan --bench model-lqd8360')
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1] == "result: can be applied"
