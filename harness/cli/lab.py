@@ -93,7 +93,7 @@ def _describe_idrac_faults() -> list[str]:
 
 
 def serve_idrac(profile: str, port: int, faults: Sequence[str], speed: float, tell: Callable[[str], None]) -> None:
-    """Serve a simulated iDRAC until Ctrl-C. Raises UsageMistake for an unknown profile, fault or speed, BenchError for a taken port."""
+    """Serve a simulated iDRAC until Ctrl-C. Raises UsageMistake for what is not known, BenchError for a taken port."""
     from harness.clock import WallClock
     from harness.lab.catalogue import catalogue, find, idrac_catalogue
     from harness.lab.idrac.alone import stand_alone
@@ -107,9 +107,7 @@ def serve_idrac(profile: str, port: int, faults: Sequence[str], speed: float, te
         raise UsageMistake(f"--speed {speed:g}: the machine's time runs more than 0 and at most 3600 times as fast as ours")
     own = os.environ.get(PASSWORD_VARIABLE, "")
     with orderly_ends(), stand_alone(chosen, wrong, port=port, speed=speed, password=own or parts.BMC_PASSWORD) as served:
-        password = (
-            f"what the environment variable {PASSWORD_VARIABLE} holds" if own else f"{parts.BMC_PASSWORD}   (the model's own)"
-        )
+        password = f"the value of {PASSWORD_VARIABLE} in the environment" if own else f"{parts.BMC_PASSWORD}   (the model's own)"
         tell(f"SIMULATED iDRAC {chosen.firmware} of a modelled {chosen.system}, service tag {parts.SERVICE_TAG}: no hardware")
         tell(f"url       {served.url}")
         tell(f"pin       {served.pin}")

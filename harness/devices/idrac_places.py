@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.devices.redfish import ROOT, Redfish, dig, follow, link, text
-from harness.errors import DeviceError
+from harness.errors import DeviceError, RedfishError
 from harness.ports import Json
 
 SYSTEM_ID = "System.Embedded.1"
@@ -19,6 +19,9 @@ SYSTEM_ID = "System.Embedded.1"
 
 MANAGER_ID = "iDRAC.Embedded.1"
 """The iDRAC's member of Managers."""
+
+OLD_LC_SERVICE = f"{ROOT}/Dell/Managers/{MANAGER_ID}/DellLCService"
+"""Where early iDRAC9 firmware has DellLCService, without a link (dell/iDRAC-Redfish-Scripting, its scripts for old firmware)."""
 
 _SYSTEM = f"{ROOT}/Systems/{SYSTEM_ID}"
 _MANAGER = f"{ROOT}/Managers/{MANAGER_ID}"
@@ -56,7 +59,7 @@ def find_places(redfish: Redfish) -> Places:
     settings_path = follow(redfish.get(bios_path), bios_path, "@Redfish.Settings", "SettingsObject")
     dell = dig(manager, "Links", "Oem", "Dell")
     lc_path = link(dell, "DellLCService")
-    lc = redfish.get(lc_path) if lc_path else {}
+    lc = redfish.get(lc_path) if lc_path else _unlinked_service(redfish)
     job_service = link(root, "JobService")
     return Places(
         system_path,
@@ -84,6 +87,16 @@ def find_member(redfish: Redfish, collection: str, name: str) -> str:
     if named or len(found) == 1:
         return (named or found)[0]
     raise DeviceError(f"{collection} has no {name} among its {len(found)} members; if it is empty, wait and run again")
+
+
+def _unlinked_service(redfish: Redfish) -> Json:
+    """DellLCService of an iDRAC whose manager does not link to it, at its old place; empty where there is none either."""
+    try:
+        return redfish.get(OLD_LC_SERVICE)
+    except RedfishError as error:
+        if error.status == 404:
+            return {}
+        raise
 
 
 def _find_log(redfish: Redfish, services: str) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from harness.clock import Clock, Deadline, WallClock
+from harness.clock import Clock, Deadline
 
 
 class FastClock(Clock):
     """Real time, ``speed`` times as fast: at 60 a POST of ten minutes takes ten seconds."""
 
-    def __init__(self, speed: float, wall: Clock | None = None) -> None:
+    def __init__(self, speed: float, wall: Clock) -> None:
         super().__init__()
         self._speed = speed
-        self._wall = wall or WallClock()
+        self._wall = wall
 
     def now(self) -> float:
         return self._wall.now() * self._speed

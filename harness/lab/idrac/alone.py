@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from harness.clock import WallClock
 from harness.errors import BenchError
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.idrac.profile import Profile
@@ -30,16 +31,18 @@ def stand_alone(
     profile: Profile, faults: frozenset[str] = frozenset(), *, port: int = 0, speed: float = 1.0, password: str = parts.BMC_PASSWORD
 ) -> Iterator[Standalone]:
     """Serve one iDRAC on loopback until the block ends; ``speed`` is how many seconds of its machine pass in one of ours.
+    Sessions live by our own time.
 
     Raises BenchError where the port is taken, or where the ``lab`` extra is not installed.
     """
-    machine = Machine(FastClock(speed), faults, populated=frozenset(), profile=profile, password=password)
-    try:
-        with serve(IdracApplication(machine), port=port) as served:
-            yield Standalone(served.url, served.pin, parts.BMC_USER, machine)
-    except ImportError as error:
-        raise BenchError(f"the simulated iDRAC needs {error.name}; install it with: pip install 'bringup-harness[lab]'") from None
-    except OSError as error:
-        raise BenchError(
-            f"port {port} of 127.0.0.1 cannot be served: {error.strerror or error}; choose another with --port"
-        ) from None
+    wall = WallClock()
+    clock = FastClock(speed, wall)
+    machine = Machine(clock, faults, populated=frozenset(), profile=profile, password=password, session_clock=wall)
+    with ExitStack() as stack:
+        try:
+            served = stack.enter_context(serve(IdracApplication(machine), port=port))
+        except ImportError as error:
+            raise BenchError(f"the simulated iDRAC needs {error.name}: pip install 'bringup-harness[lab]'") from None
+        except OSError as error:
+            raise BenchError(f"port {port} of 127.0.0.1 is not to be had ({error.strerror or error}); choose another") from None
+        yield Standalone(served.url, served.pin, parts.BMC_USER, machine)

@@ -59,9 +59,18 @@ class Controller:
     """The state of one iDRAC.
 
     ``staged_at`` is when the settings were written last, ``back_at`` when it came back from its last restart; None for never.
+    ``session_clock`` is the clock by which sessions end, where the machine's own runs faster than its clients'.
     """
 
-    def __init__(self, clock: Clock, identity: Identity, faults: frozenset[str] = frozenset(), profile: Profile = DEFAULT) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        identity: Identity,
+        faults: frozenset[str] = frozenset(),
+        profile: Profile = DEFAULT,
+        *,
+        session_clock: Clock | None = None,
+    ) -> None:
         self.identity = identity
         self.profile = profile
         self.faults = faults
@@ -69,7 +78,7 @@ class Controller:
         self.log = LifecycleLog(self.timeline)
         self.bios = BiosSettings(generation(profile.generation))
         self.jobs = JobQueue(self.timeline, self.log)
-        self.sessions = Sessions(self.timeline, self.log, identity.user, identity.password)
+        self.sessions = Sessions(Timeline(session_clock or clock), self.log, identity.user, identity.password)
         self.is_up = True
         self.is_locked_down = "bios.preflight-lockdown" in faults
         self.inventory_at = -1.0

@@ -87,6 +87,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         Route("GET", home, list_sessions),
         Route("POST", home, log_in, is_open=True),
         Route("POST", f"{names.ROOT}/Sessions", log_in, is_open=True),
+        *([] if home == names.SESSIONS else [Route("POST", names.SESSIONS, lambda request: not_found(request.path), is_open=True)]),
         Route("GET", f"{home}/{{id}}", show_session),
         Route("DELETE", f"{home}/{{id}}", log_off),
     )

@@ -60,10 +60,11 @@ class Machine:
         is_delivered: bool = True,
         profile: Profile = DEFAULT,
         password: str = parts.BMC_PASSWORD,
+        session_clock: Clock | None = None,
     ) -> None:
         self.faults = faults
         self._populated = parts.SLOTS if populated is None else populated
-        self._controller = Controller(clock, identify(faults, profile, password), faults, profile)
+        self._controller = Controller(clock, identify(faults, profile, password), faults, profile, session_clock=session_clock)
         self._timeline = self._controller.timeline
         self.console: list[Emission] = []
         self.boots = 1
