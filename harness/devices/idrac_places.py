@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.devices.redfish import ROOT, Redfish, dig, follow, link, text
-from harness.errors import DeviceError, RedfishError
+from harness.devices.redfish import PAUSE, ROOT, Redfish, dig, follow, link, text
+from harness.errors import DeviceError, RedfishError, Timeout
 from harness.ports import Json
 
 SYSTEM_ID = "System.Embedded.1"
@@ -19,6 +19,10 @@ SYSTEM_ID = "System.Embedded.1"
 
 MANAGER_ID = "iDRAC.Embedded.1"
 """The iDRAC's member of Managers."""
+
+FILLING = 240.0
+"""Seconds for an empty collection of systems or managers to fill: an R640 took about two minutes after its queue was cleared by force
+(github.com/redhat-performance/jetlag/issues/778)."""
 
 OLD_LC_SERVICE = f"{ROOT}/Dell/Managers/{MANAGER_ID}/DellLCService"
 """Where early iDRAC9 firmware has DellLCService, without a link (dell/iDRAC-Redfish-Scripting, its scripts for old firmware)."""
@@ -82,11 +86,27 @@ def find_member(redfish: Redfish, collection: str, name: str) -> str:
 
     An R640 shows no system for two minutes after its Lifecycle Controller restarts (github.com/redhat-performance/jetlag, 778).
     """
-    found = [link(member) for member in redfish.members(collection)]
+    found = _members_that_are_there(redfish, collection)
     named = [path for path in found if path.rstrip("/").endswith(f"/{name}")]
     if named or len(found) == 1:
         return (named or found)[0]
     raise DeviceError(f"{collection} has no {name} among its {len(found)} members; if it is empty, wait and run again")
+
+
+def _members_that_are_there(redfish: Redfish, collection: str) -> list[str]:
+    """The members' paths; a collection that is empty now is looked at for FILLING seconds."""
+
+    def look() -> list[str]:
+        return [link(member) for member in redfish.members(collection)]
+
+    found = look()
+    if found:
+        return found
+    redfish.clock.sleep(PAUSE)
+    try:
+        return redfish.clock.until(look, bool, what=f"{collection} to have a member", every=PAUSE, within=FILLING)
+    except Timeout:
+        return []
 
 
 def _unlinked_service(redfish: Redfish) -> Json:

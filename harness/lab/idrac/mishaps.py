@@ -94,7 +94,7 @@ def _queue_raid(controller: Controller) -> None:
         if controller.jobs.open("RAIDConfiguration") is None and controller.jobs.open(BIOS) is not None:
             controller.jobs.add("RAIDConfiguration", "Configure: RAID.Integrated.1-1")
 
-    controller.timeline.after(2.0, queue)
+    controller.timeline.after(0.0, queue)
 
 
 def _end_sessions(controller: Controller) -> None:
