@@ -3,7 +3,7 @@
     socket ─▶ cheroot ─▶ gateway ─(one at a time)─▶ IdracApplication.handle
                             └ Unreachable: the connection is closed without a byte
 
-The whole answer leaves in one write and cheroot sets TCP_NODELAY; headers and body apart would cost 40 ms a request (Nagle's
+A client that asks for the end of its connection is told of it. The whole answer leaves in one write and cheroot sets TCP_NODELAY; headers and body apart would cost 40 ms a request (Nagle's
 algorithm against delayed acknowledgements).
 """
 
@@ -75,7 +75,11 @@ def _gateway(application: IdracApplication) -> Any:
             except Unreachable:
                 request.close_connection = True
                 return
-            request.conn.wfile.write(_as_bytes(*answer, is_head=request.method == b"HEAD"))
+            status, sent, payload = answer
+            request.close_connection = request.close_connection or not request.server.can_add_keepalive_connection
+            if request.close_connection:  # said, or a client sends its next request into a connection that is gone
+                sent = {**sent, "Connection": "close"}
+            request.conn.wfile.write(_as_bytes(status, sent, payload, is_head=request.method == b"HEAD"))
 
     return IdracGateway
 
