@@ -21,7 +21,7 @@ MANAGER_ID = "iDRAC.Embedded.1"
 """The iDRAC's member of Managers."""
 
 FILLING = 240.0
-"""Seconds for an empty collection of systems or managers to fill: an R640 took about two minutes after a forced clearing of its queue
+"""Seconds for an empty collection of systems or managers to fill: an R640 took two minutes after a forced clearing of its queue
 (github.com/redhat-performance/jetlag/issues/778)."""
 
 OLD_LC_SERVICE = f"{ROOT}/Dell/Managers/{MANAGER_ID}/DellLCService"

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
 
 from harness.errors import Unreachable
-from harness.lab.idrac import bios, disturbances, inventory, jobs, lifecycle, messages, names, service, system
+from harness.lab.idrac import bios, disturbances, inventory, jobs, lifecycle, messages, names, protocol, service, system
 from harness.lab.idrac.controller import Server
 from harness.lab.idrac.profile import Profile
-from harness.lab.idrac.web import Json, Page, Reply, Request, Route, not_found, refuse
+from harness.lab.idrac.web import Json, Page, Reply, Request, Route, not_found, refuse, refuse_precondition
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "DELETE", "PUT"})
 
@@ -26,7 +26,7 @@ class IdracApplication:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        routes: list[Route] = []
+        routes: list[Route] = [*protocol.routes()]
         for module in (service, system, bios, jobs, lifecycle, inventory):
             routes.extend(module.routes(server))
         self._plain = {(route.method, route.pattern): route for route in routes if "{" not in route.pattern}
@@ -50,8 +50,10 @@ class IdracApplication:
         lower = {name.lower(): value for name, value in headers.items()}
         reply = self._answer(method, path, lower, body, client)
         body = _versioned(disturbances.distort(controller, reply).body, controller.profile)
-        payload = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
-        sent = {"Content-Type": "application/json;odata.metadata=minimal;charset=utf-8", "OData-Version": "4.0", **reply.headers}
+        payload = (
+            body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        )
+        sent = protocol.headers(self._allowed(urlsplit(path).path.rstrip("/")), reply.headers)
         return reply.status, sent, payload
 
     def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes, client: str) -> Reply:
@@ -64,13 +66,17 @@ class IdracApplication:
             )
             if refused is not None:
                 return refused
+        if headers.get("odata-version", "4.0") != "4.0":
+            return refuse_precondition()
         if route is None:
-            return not_found(plain) if method in _METHODS else refuse(405, "SYS446")
+            return refuse(405, "SYS446") if self._allowed(plain) or method not in _METHODS else not_found(plain)
         try:
             parsed = json.loads(body) if body.strip() else None
         except ValueError:
             return refuse(400, "SYS405")
         query = dict(parse_qsl(split.query, keep_blank_values=True))
+        if any(name.startswith("$") and name not in protocol.SUPPORTED_QUERIES for name in query):
+            return refuse(501, "SYS446")
         reply = route.page(Request(method, plain, query, headers, parsed, found, client))
         return self._shape(reply, query) if route.method == "GET" and reply.status == 200 else reply
 
@@ -89,6 +95,10 @@ class IdracApplication:
             if candidate.method == method and (match := pattern.fullmatch(path)):
                 return candidate, match.groupdict()
         return None, {}
+
+    def _allowed(self, path: str) -> set[str]:
+        """The methods that a path knows; none where there is no such resource."""
+        return {method for method in ("GET", "POST", "PATCH", "DELETE") if self._find(method, path)[0] is not None}
 
     def _check(self, headers: Mapping[str, str], client: str) -> Reply | None:
         """Credentials: a token or, as iDRAC wants it, pre-emptive Basic; never both."""

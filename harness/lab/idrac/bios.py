@@ -222,7 +222,7 @@ def _menu(path: str, order: int) -> dict[str, Json]:
         "DisplayName": name.removesuffix("Ref"),
         "DisplayOrder": 100 + order,
         "MenuName": name,
-        "MenuPath": f"{above}/",
+        "MenuPath": "./" if above == "." else above,
         "ReadOnly": False,
     }
 

@@ -86,6 +86,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         Route("GET", f"{names.ROOT}/SessionService", session_service),
         Route("GET", home, list_sessions),
         Route("POST", home, log_in, is_open=True),
+        Route("POST", f"{home}/Members", log_in, is_open=True),
         Route("POST", f"{names.ROOT}/Sessions", log_in, is_open=True),
         *([] if home == names.SESSIONS else [Route("POST", names.SESSIONS, lambda request: not_found(request.path), is_open=True)]),
         Route("GET", f"{home}/{{id}}", show_session),
