@@ -3,8 +3,8 @@
     socket ─▶ cheroot ─▶ gateway ─(one at a time)─▶ IdracApplication.handle
                             └ Unreachable: the connection is closed without a byte
 
-A client that asks for the end of its connection is told of it. The whole answer leaves in one write and cheroot sets TCP_NODELAY; headers and body apart would cost 40 ms a request (Nagle's
-algorithm against delayed acknowledgements).
+The whole answer leaves in one write and cheroot sets TCP_NODELAY; headers and body apart would cost 40 ms a request (Nagle's
+algorithm against delayed acknowledgements). A client that asks for the end of its connection is told of it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _gateway(application: IdracApplication) -> Any:
     class IdracGateway(Gateway):  # type: ignore[misc, unused-ignore]
         def respond(self) -> None:
             request: Any = self.req
-            body = request.rfile.read() if request.method in (b"POST", b"PATCH", b"PUT") else b""
+            body = request.rfile.read()  # of every method: what stays unread would be taken for the next request
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.inheaders.items()}
             path = request.uri.decode("latin-1")
             client = request.conn.remote_addr or ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import subprocess
 import sys
@@ -49,7 +50,8 @@ class Bmc:
 
     def run(self, tool: str, *options: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
         command = [Path(sys.executable).parent / tool, "-u", self.served.user, "-p", self.password, "-r", self.served.url, *options]
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        plain = {name: value for name, value in os.environ.items() if name not in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")}
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, env=plain)
 
 
 @pytest.fixture
