@@ -8,7 +8,7 @@ from harness.clock import WallClock
 from harness.lab.idrac.profile import OLD, PROFILES
 
 sushy = pytest.importorskip("sushy")
-pytestmark = pytest.mark.socket
+pytestmark = [pytest.mark.socket, pytest.mark.slow]
 
 NEWER = [pytest.param(profile, id=profile.name) for profile in PROFILES if profile is not OLD]
 
