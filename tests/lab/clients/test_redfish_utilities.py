@@ -12,7 +12,6 @@ from harness.lab.idrac.profile import OLD, PROFILES
 
 pytestmark = [
     pytest.mark.socket,
-    pytest.mark.slow,
     pytest.mark.skipif(
         not (Path(sys.executable).parent / "rf_bios_settings.py").exists(), reason="redfish_utilities is not installed"
     ),
