@@ -321,7 +321,7 @@ def console(
 
 @lab_app.command("faults")
 def lab_faults(
-    grade: Annotated[str, typer.Option("--grade", metavar="model|qemu", help="Whose faults.")] = "model",
+    grade: Annotated[str, typer.Option("--grade", metavar="model|qemu|idrac", help="Whose faults.")] = "model",
 ) -> None:
     """List the faults of the virtual lab: id, what it does, which check must catch it."""
     from harness.cli.lab import describe_faults
@@ -370,6 +370,23 @@ def lab_down() -> None:
     from harness.cli.lab import down
 
     typer.echo(down())
+
+
+@lab_app.command("idrac")
+def lab_idrac(
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", help="idrac9-3.15-14g, idrac9-7.00-14g, idrac9-7.10-15g or idrac10.")
+    ] = "idrac9-7.00-14g",
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port on loopback; 0 takes a free one.")] = 0,
+    fault: Annotated[
+        list[str] | None, typer.Option("--fault", metavar="ID", help="Switch on a fault: bringup lab faults --grade idrac.")
+    ] = None,
+    speed: Annotated[float, typer.Option("--speed", metavar="N", help="How many times as fast its machine's time runs.")] = 1.0,
+) -> None:
+    """Serve a simulated iDRAC alone over TLS, for any client, until Ctrl-C."""
+    from harness.cli.lab import serve_idrac
+
+    serve_idrac(profile, port, fault or [], speed, typer.echo)
 
 
 @pcie_app.callback()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.errors import UsageMistake
@@ -12,9 +13,11 @@ def describe_faults(grade: str) -> list[str]:
     """One line a fault of a grade."""
     from harness.lab.catalogue import catalogue, qemu_catalogue
 
+    if grade == "idrac":
+        return _describe_idrac_faults()
     catalogues = {"model": catalogue, "qemu": qemu_catalogue}
     if grade not in catalogues:
-        raise UsageMistake(f"no grade {grade!r} of the virtual lab: model or qemu")
+        raise UsageMistake(f"no grade {grade!r} of the virtual lab: model, qemu or idrac")
     faults = catalogues[grade]()
     width = max(len(fault.id) for fault in faults)
     lines = []
@@ -76,3 +79,44 @@ def down() -> str:
     from harness.lab.qemu.standing import stop_standing
 
     return "the virtual machine is gone" if stop_standing() is not None else "no virtual machine was up"
+
+
+PASSWORD_VARIABLE = "BRINGUP_LAB_PASSWORD"  # noqa: S105 - the name of a variable
+"""Where the simulated iDRAC's password comes from, where somebody wants another than the model's own."""
+
+
+def _describe_idrac_faults() -> list[str]:
+    """One line a fault of the simulated iDRAC, with where it is known from."""
+    from harness.lab.catalogue import idrac_catalogue
+
+    faults = idrac_catalogue()
+    width = max(len(fault.id) for fault in faults)
+    return [f"{fault.id:{width}}  {fault.does}  ({fault.source})" for fault in faults]
+
+
+def serve_idrac(profile: str, port: int, faults: Sequence[str], speed: float, tell: Callable[[str], None]) -> None:
+    """Serve a simulated iDRAC until Ctrl-C. Raises UsageMistake for what is not known, BenchError for a taken port."""
+    from harness.clock import WallClock
+    from harness.lab.catalogue import catalogue, find, idrac_catalogue
+    from harness.lab.idrac.alone import stand_alone
+    from harness.lab.idrac.profile import find_profile
+    from harness.lab.model import parts
+    from harness.plugin.signals import orderly_ends
+
+    chosen = find_profile(profile)
+    wrong = find(faults, (*idrac_catalogue(), *catalogue()))
+    if not 0 < speed <= 3600:
+        raise UsageMistake(f"--speed {speed:g}: the machine's time runs more than 0 and at most 3600 times as fast as ours")
+    own = os.environ.get(PASSWORD_VARIABLE, "")
+    with orderly_ends(), stand_alone(chosen, wrong, port=port, speed=speed, password=own or parts.BMC_PASSWORD) as served:
+        password = f"the value of {PASSWORD_VARIABLE} in the environment" if own else f"{parts.BMC_PASSWORD}   (the model's own)"
+        tell(f"SIMULATED iDRAC {chosen.firmware} of a modelled {chosen.system}, service tag {parts.SERVICE_TAG}: no hardware")
+        tell(f"url       {served.url}")
+        tell(f"pin       {served.pin}")
+        tell(f"user      {served.user}")
+        tell(f"password  {password}")
+        tell(f"faults    {', '.join(sorted(wrong)) or 'none'}")
+        tell("end       Ctrl-C")
+        clock = WallClock()
+        while True:
+            clock.sleep(3600)

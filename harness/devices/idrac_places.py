@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.devices.redfish import PATIENCE, PAUSE, ROOT, Redfish, dig, follow, is_place, link, text
-from harness.errors import DeviceError, Timeout
+from harness.devices.redfish import PAUSE, ROOT, Redfish, dig, follow, is_place, link, text
+from harness.errors import DeviceError, RedfishError, Timeout
 from harness.ports import Json
 
 SYSTEM_ID = "System.Embedded.1"
@@ -19,6 +19,13 @@ SYSTEM_ID = "System.Embedded.1"
 
 MANAGER_ID = "iDRAC.Embedded.1"
 """The iDRAC's member of Managers."""
+
+FILLING = 240.0
+"""Seconds for an empty collection of systems or managers to fill: an R640 took two minutes after a forced clearing of its queue
+(github.com/redhat-performance/jetlag/issues/778)."""
+
+OLD_LC_SERVICE = f"{ROOT}/Dell/Managers/{MANAGER_ID}/DellLCService"
+"""Where early iDRAC9 firmware has DellLCService, without a link (dell/iDRAC-Redfish-Scripting, its scripts for old firmware)."""
 
 _SYSTEM = f"{ROOT}/Systems/{SYSTEM_ID}"
 _MANAGER = f"{ROOT}/Managers/{MANAGER_ID}"
@@ -56,7 +63,7 @@ def find_places(redfish: Redfish) -> Places:
     settings_path = follow(redfish.get(bios_path), bios_path, "@Redfish.Settings", "SettingsObject")
     dell = dig(manager, "Links", "Oem", "Dell")
     lc_path = link(dell, "DellLCService")
-    lc = redfish.get(lc_path) if lc_path else {}
+    lc = redfish.get(lc_path) if lc_path else _unlinked_service(redfish)
     job_service = link(root, "JobService")
     return Places(
         system_path,
@@ -95,10 +102,20 @@ def _filled(redfish: Redfish, collection: str) -> list[str]:
             bool,
             what=f"{collection} to have members",
             every=PAUSE,
-            within=PATIENCE,
+            within=FILLING,
         )
     except Timeout:
         return []
+
+
+def _unlinked_service(redfish: Redfish) -> Json:
+    """DellLCService of an iDRAC whose manager does not link to it, at its old place; empty where there is none either."""
+    try:
+        return redfish.get(OLD_LC_SERVICE)
+    except RedfishError as error:
+        if error.status == 404:
+            return {}
+        raise
 
 
 def _find_log(redfish: Redfish, services: str) -> str:

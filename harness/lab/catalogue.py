@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from harness.errors import UsageMistake
 from harness.lab.fault import Fault
-from harness.lab.faults import gpu, machine, pcie
+from harness.lab.faults import gpu, idrac, machine, pcie
 from harness.lab.model.victims import unpopulated, victims
 from harness.lab.qemu import faults as qemu
 
@@ -24,10 +24,15 @@ def qemu_catalogue() -> tuple[Fault, ...]:
     return qemu.FAULTS
 
 
+def idrac_catalogue() -> tuple[Fault, ...]:
+    """The faults of the simulated iDRAC by itself: field failures, in their order."""
+    return idrac.FAULTS
+
+
 def find(ids: Iterable[str], faults: Sequence[Fault] | None = None) -> frozenset[str]:
     """The ids as a set for ``open_model``, or of other ``faults``. Raises UsageMistake for an unknown one, naming the nearest."""
     wanted = frozenset(ids)
-    known = [fault.id for fault in (catalogue() if faults is None else faults)]
+    known = [fault.id for fault in ((*catalogue(), *idrac.FAULTS) if faults is None else faults)]
     for fault_id in sorted(wanted):
         if fault_id not in known:
             near = get_close_matches(fault_id, known, n=1, cutoff=0.4)

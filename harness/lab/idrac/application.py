@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
 
 from harness.errors import Unreachable
-from harness.lab.idrac import bios, inventory, jobs, lifecycle, names, service, system
+from harness.lab.idrac import bios, disturbances, inventory, jobs, lifecycle, messages, names, protocol, service, system
 from harness.lab.idrac.controller import Server
-from harness.lab.idrac.web import Json, Page, Reply, Request, Route, not_found, refuse
+from harness.lab.idrac.profile import Profile
+from harness.lab.idrac.web import Json, Page, Reply, Request, Route, not_found, refuse, refuse_precondition
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "DELETE", "PUT"})
 
@@ -25,7 +26,7 @@ class IdracApplication:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        routes: list[Route] = []
+        routes: list[Route] = [*protocol.routes()]
         for module in (service, system, bios, jobs, lifecycle, inventory):
             routes.extend(module.routes(server))
         self._plain = {(route.method, route.pattern): route for route in routes if "{" not in route.pattern}
@@ -48,8 +49,11 @@ class IdracApplication:
             raise Unreachable("iDRAC has blocked this address after refused log-ins")
         lower = {name.lower(): value for name, value in headers.items()}
         reply = self._answer(method, path, lower, body, client)
-        payload = b"" if reply.body is None else json.dumps(reply.body, separators=(",", ":")).encode()
-        sent = {"Content-Type": "application/json;odata.metadata=minimal;charset=utf-8", "OData-Version": "4.0", **reply.headers}
+        body = _versioned(disturbances.distort(controller, reply).body, controller.profile)
+        payload = (
+            body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        )
+        sent = protocol.headers(self._allowed(urlsplit(path).path.rstrip("/")), reply.headers)
         return reply.status, sent, payload
 
     def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes, client: str) -> Reply:
@@ -57,22 +61,31 @@ class IdracApplication:
         plain = split.path.rstrip("/") or "/"
         route, found = self._find("GET" if method == "HEAD" else method, plain)
         if route is None or not route.is_open:
-            if refused := self._check(headers, client):
+            refused = (
+                self._check(headers, client) or self._delay() or disturbances.interrupt(self.server.controller, method, headers)
+            )
+            if refused is not None:
                 return refused
-            if not self.server.controller.is_ready:
-                return refuse(400, "SWC0700")
-            if self._hiccups:
-                self._hiccups -= 1
-                return refuse(400, "SWC0700")
+        if headers.get("odata-version", "4.0") != "4.0":
+            return refuse_precondition()
         if route is None:
-            return not_found(plain) if method in _METHODS else refuse(405, "SYS446")
+            return refuse(405, "SYS446") if self._allowed(plain) or method not in _METHODS else not_found(plain)
         try:
             parsed = json.loads(body) if body.strip() else None
         except ValueError:
             return refuse(400, "SYS405")
         query = dict(parse_qsl(split.query, keep_blank_values=True))
+        if any(name.startswith("$") and name not in protocol.SUPPORTED_QUERIES for name in query):
+            return refuse(501, "SYS446")
         reply = route.page(Request(method, plain, query, headers, parsed, found, client))
         return self._shape(reply, query) if route.method == "GET" and reply.status == 200 else reply
+
+    def _delay(self) -> Reply | None:
+        """Not ready: its services start again, or a fault makes it say so once."""
+        if self.server.controller.is_ready and not self._hiccups:
+            return None
+        self._hiccups = max(0, self._hiccups - 1)
+        return refuse(400, "SWC0700")
 
     def _find(self, method: str, path: str) -> tuple[Route | None, dict[str, str]]:
         route = self._plain.get((method, path))
@@ -82,6 +95,10 @@ class IdracApplication:
             if candidate.method == method and (match := pattern.fullmatch(path)):
                 return candidate, match.groupdict()
         return None, {}
+
+    def _allowed(self, path: str) -> set[str]:
+        """The methods that a path knows; none where there is no such resource."""
+        return {method for method in ("GET", "POST", "PATCH", "DELETE") if self._find(method, path)[0] is not None}
 
     def _check(self, headers: Mapping[str, str], client: str) -> Reply | None:
         """Credentials: a token or, as iDRAC wants it, pre-emptive Basic; never both."""
@@ -115,6 +132,21 @@ class IdracApplication:
         page: Page = route.page
         reply = page(Request("GET", member["@odata.id"], names=found))
         return reply.body if reply.status == 200 else member
+
+
+def _versioned(body: Json, profile: Profile) -> Json:
+    """The body with every message id and error code under the registry versions of the profile."""
+    if isinstance(body, list):
+        return [_versioned(entry, profile) for entry in body]
+    if not isinstance(body, dict):
+        return body
+    versions = {messages.REGISTRY: profile.messages, messages.BASE: profile.base}
+    done = {key: _versioned(value, profile) for key, value in body.items()}
+    for key in ("MessageId", "code"):
+        registry, dot, name = str(done.get(key, "")).partition(".")
+        if dot and registry in versions:
+            done[key] = f"{versions[registry]}.{name}"
+    return done
 
 
 def _decode_basic(header: str) -> str:

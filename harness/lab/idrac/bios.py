@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 from harness.errors import Unreachable
-from harness.lab.idrac import dependencies, names, registry
+from harness.lab.idrac import inventory, mishaps, names, registry
 from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.queue import BIOS
 from harness.lab.idrac.web import (
+    APPLY,
     Complaint,
     Json,
     Reply,
@@ -33,10 +35,6 @@ from harness.lab.idrac.web import (
     refuse_precondition,
 )
 
-APPLY_TIMES = ("OnReset", "AtMaintenanceWindowStart", "InMaintenanceWindowOnReset")
-"""SupportedApplyTimes of iDRAC9 5.10 to 7.10, a 14G one with 7.00.00.182 among them (djsincla/GroundZero); never Immediate."""
-
-APPLY = "@Redfish.SettingsApplyTime"
 REGISTRY_ID = "BiosAttributeRegistry.v1_0_3"
 
 
@@ -56,6 +54,9 @@ def routes(server: Server) -> tuple[Route, ...]:
     def patch(request: Request) -> Reply:
         if request.headers.get("if-match", "*") not in ("*", _etag(_settings(controller))):
             return refuse_precondition()
+        controller.staged_at = controller.timeline.now
+        if struck := mishaps.strike(controller, lambda body: _take(controller, body), request.body):
+            return struck
         if lost:
             fault = lost.pop()
             if fault == "benign.patch-answer-lost":
@@ -121,17 +122,17 @@ def _take(controller: Controller, body: Json) -> Reply:
     apply = body.get(APPLY)
     if controller.is_locked_down:
         return refuse(400, "SYS406")
-    if complaint := _reject_apply_time(apply) or _reject_second(controller, next(iter(wanted), "")):
+    if complaint := _reject_apply_time(controller.profile.apply_times, apply) or _reject_second(controller, next(iter(wanted), "")):
         return refuse(400, complaint)
     if rejected := controller.bios.reject(wanted):
         return refuse(
             400, *(Complaint(entry.message_id, entry.arguments, (f"#/Attributes/{entry.attribute}",)) for entry in rejected)
         )
     has_changed = controller.bios.stage(wanted)
-    if apply is None or not has_changed or "bios.job-before-reset" in controller.faults:
+    if apply is None or not controller.profile.apply_times or not has_changed or "bios.job-before-reset" in controller.faults:
         return done()
     job = controller.schedule_bios_job()
-    return done("SYS413", status=202, headers={"Location": f"{names.TASKS}/{job.id}"})
+    return done("SYS413", status=202, headers={"Location": f"{controller.profile.location}/{job.id}"})
 
 
 def _reject_second(controller: Controller, first: str) -> Complaint | None:
@@ -141,11 +142,11 @@ def _reject_second(controller: Controller, first: str) -> Complaint | None:
     return Complaint("SYS011", (first,), (f"#/Attributes/{first}",))
 
 
-def _reject_apply_time(apply: Json) -> Complaint | None:
-    if apply is None:
+def _reject_apply_time(offered: Sequence[str], apply: Json) -> Complaint | None:
+    if apply is None or not offered:  # firmware that offers none knows nothing of the annotation
         return None
     kind = apply.get("ApplyTime") if isinstance(apply, dict) else None
-    if kind not in APPLY_TIMES:
+    if kind not in offered:
         return Complaint("SYS426", (str(kind), "ApplyTime"), (f"#/{APPLY}/ApplyTime",))
     if kind == "OnReset":
         return None
@@ -156,14 +157,14 @@ def _reject_apply_time(apply: Json) -> Complaint | None:
 
 
 def _bios(controller: Controller) -> dict[str, Json]:
-    version = controller.identity.bios_version
-    image = f"{names.FIRMWARE}/Installed-159-{version}__BIOS.Setup.1-1"
+    version, times = controller.identity.bios_version, controller.profile.apply_times
+    image = f"{names.FIRMWARE}/{inventory.firmware_id(controller.profile, 'Installed', 159, version, 'BIOS.Setup.1-1')}"
     return {
         "@Redfish.Settings": {
             "@odata.context": "/redfish/v1/$metadata#Settings.Settings",
             "@odata.type": "#Settings.v1_3_5.Settings",
             "SettingsObject": link(names.SETTINGS),
-            "SupportedApplyTimes": list(APPLY_TIMES),
+            **({"SupportedApplyTimes": list(times)} if times else {}),
         },
         "@odata.context": "/redfish/v1/$metadata#Bios.Bios",
         "@odata.id": names.BIOS,
@@ -173,7 +174,7 @@ def _bios(controller: Controller) -> dict[str, Json]:
             "#Bios.ResetBios": {"target": f"{names.BIOS}/Actions/Bios.ResetBios"},
         },
         "AttributeRegistry": REGISTRY_ID,
-        "Attributes": controller.bios.current | {"SystemServiceTag": controller.identity.service_tag},
+        "Attributes": mishaps.shown(controller) | {"SystemServiceTag": controller.identity.service_tag},
         "Description": "BIOS Configuration Current Settings",
         "Id": "Bios",
         "Links": {"ActiveSoftwareImage": link(image), "SoftwareImages": [link(image)]},
@@ -192,7 +193,7 @@ def _settings(controller: Controller) -> dict[str, Json]:
         "Attributes": dict(controller.bios.pending),
         "Id": "Settings",
         "Name": "BIOS Configuration Pending Settings",
-        "Oem": {"Dell": {"@odata.type": "#DellManager.v1_4_0.DellManager", "Jobs": link(names.DELL_JOBS)}},
+        "Oem": {"Dell": {"@odata.type": "#DellManager.v1_4_0.DellManager", "Jobs": link(controller.profile.jobs)}},
     }
 
 
@@ -201,14 +202,29 @@ def _entries(controller: Controller) -> dict[str, list[Json]]:
 
     Under lockdown nearly everything says so: 598 of 687 attributes of a recorded R750 (NVIDIA/libredfish).
     """
-    fixed = controller.bios.fixed
-    if not controller.is_locked_down and not fixed:
-        return _ENTRIES
-    attributes = [
-        entry | {"ReadOnly": True} if controller.is_locked_down or entry["AttributeName"] in fixed else entry
-        for entry in _ENTRIES["Attributes"]
-    ]
-    return _ENTRIES | {"Attributes": attributes}
+    bios = controller.bios
+    attributes = (_TAG, *bios.generation.attributes)
+    locked = mishaps.locked(controller)
+    menus = dict.fromkeys(attribute.menu for attribute in bios.generation.attributes)
+    return {
+        "Attributes": [
+            attribute.entry(100 + order) | ({"ReadOnly": True} if controller.is_locked_down or attribute.name in locked else {})
+            for order, attribute in enumerate(attributes)
+        ],
+        "Dependencies": [dependency.entry() for dependency in bios.generation.dependencies],
+        "Menus": [_menu(path, order) for order, path in enumerate(menus)],
+    }
+
+
+def _menu(path: str, order: int) -> dict[str, Json]:
+    above, _, name = path.rpartition("/")
+    return {
+        "DisplayName": name.removesuffix("Ref"),
+        "DisplayOrder": 100 + order,
+        "MenuName": name,
+        "MenuPath": "./" if above == "." else above,
+        "ReadOnly": False,
+    }
 
 
 def _etag(body: Json) -> str:
@@ -221,20 +237,6 @@ def _supported(controller: Controller) -> dict[str, str]:
 
 
 _TAG = registry.Attribute("SystemServiceTag", "./SysInformationRef", "System Service Tag", "", length=7, read_only=True)
-_ENTRIES: dict[str, list[Json]] = {
-    "Attributes": [attribute.entry(100 + order) for order, attribute in enumerate((_TAG, *registry.ATTRIBUTES))],
-    "Dependencies": [dependency.entry() for dependency in dependencies.DEPENDENCIES],
-    "Menus": [
-        {
-            "DisplayName": path.rsplit("/", 1)[-1].removesuffix("Ref"),
-            "DisplayOrder": 100 + order,
-            "MenuName": path.rsplit("/", 1)[-1],
-            "MenuPath": path.rsplit("/", 1)[0] + "/",
-            "ReadOnly": False,
-        }
-        for order, path in enumerate(dict.fromkeys(attribute.menu for attribute in registry.ATTRIBUTES))
-    ],
-}
 _REGISTRY: dict[str, Json] = {
     "@odata.context": "/redfish/v1/$metadata#AttributeRegistry.AttributeRegistry",
     "@odata.id": f"{names.BIOS}/BiosRegistry",

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.clock import Clock
+from harness.lab.idrac.generations import generation
 from harness.lab.idrac.log import LifecycleLog
+from harness.lab.idrac.profile import DEFAULT, Profile
 from harness.lab.idrac.queue import BIOS, Job, JobQueue
 from harness.lab.idrac.sessions import Sessions
 from harness.lab.idrac.settings import BiosSettings
@@ -54,19 +56,35 @@ class Status:
 
 
 class Controller:
-    """The state of one iDRAC."""
+    """The state of one iDRAC.
 
-    def __init__(self, clock: Clock, identity: Identity, faults: frozenset[str] = frozenset()) -> None:
+    ``staged_at`` is when the settings were written last, ``back_at`` when it came back from its last restart; None for never.
+    ``session_clock`` is the clock by which sessions end, where the machine's own runs faster than its clients'.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        identity: Identity,
+        faults: frozenset[str] = frozenset(),
+        profile: Profile = DEFAULT,
+        *,
+        session_clock: Clock | None = None,
+    ) -> None:
         self.identity = identity
+        self.profile = profile
         self.faults = faults
         self.timeline = Timeline(clock)
         self.log = LifecycleLog(self.timeline)
-        self.bios = BiosSettings()
+        self.bios = BiosSettings(generation(profile.generation))
         self.jobs = JobQueue(self.timeline, self.log)
-        self.sessions = Sessions(self.timeline, self.log, identity.user, identity.password)
+        self.sessions = Sessions(Timeline(session_clock or clock), self.log, identity.user, identity.password)
         self.is_up = True
         self.is_locked_down = "bios.preflight-lockdown" in faults
         self.inventory_at = -1.0
+        self.staged_at: float | None = None
+        self.back_at: float | None = None
+        self._struck: set[str] = set()
         self._unready_until = 0.0
 
     @property
@@ -81,9 +99,16 @@ class Controller:
 
         def come_back() -> None:
             self.is_up = True
+            self.back_at = self.timeline.now
             self.log.add("RAC0182", reason, category="Audit")
 
         self.timeline.after(RESTART, come_back)
+
+    def strikes(self, fault: str) -> bool:
+        """True the first time, for a fault that happens once."""
+        is_first = fault not in self._struck
+        self._struck.add(fault)
+        return is_first
 
     def restart_services(self, seconds: float) -> None:
         """Answer every data request with SWC0700 for so long, as after a forced clearing of the queue."""
@@ -91,7 +116,7 @@ class Controller:
 
     def schedule_bios_job(self) -> Job:
         """Make the job that applies what is pending. It stays New while the Lifecycle Controller is in use."""
-        if "bios.preflight-lc" in self.faults:
+        if self.faults & {"bios.preflight-lc", "idrac.job-stays-new"}:
             return self.jobs.add(BIOS, JOB_NAME, state="New", message_id="JCP024")
         return self.jobs.add(BIOS, JOB_NAME)
 

@@ -88,19 +88,3 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _read_only("AcPwrRcvryUserDelay", Condition("AcPwrRcvryDelay", "User", equal=False)),
     *(_read_only(f"Slot{number}Bif", Condition("DellAutoDiscovery", "ManualControl", equal=False)) for number in (1, 2, 3)),
 )
-
-
-def settled(values: Mapping[str, Value]) -> dict[str, Value]:
-    """``values`` with everything forced that depends on something else."""
-    done = dict(values)
-    for dependency in DEPENDENCIES:
-        if dependency.property == "CurrentValue" and dependency.target in done and dependency.holds(done):
-            done[dependency.target] = dependency.value
-    return done
-
-
-def is_locked(name: str, values: Mapping[str, Value]) -> bool:
-    """Whether another attribute makes ``name`` read only under these values."""
-    return any(
-        dependency.property == "ReadOnly" and dependency.target == name and dependency.holds(values) for dependency in DEPENDENCIES
-    )

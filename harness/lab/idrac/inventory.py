@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from harness.lab.idrac import chassis_power, names
 from harness.lab.idrac.controller import Controller, Server
+from harness.lab.idrac.profile import Profile
 from harness.lab.idrac.web import Json, Reply, Request, Route, collection, link, not_found, ok
+
+_INTERFACE = {"LanesInUse": 16, "MaxLanes": 16, "MaxPCIeType": "Gen3", "PCIeType": "Gen3"}
+"""Only firmware from 7.00 on has it (NVIDIA/libredfish, 6.00 against 7.10)."""
+
+_PREVIOUS = "2.19.1"
 
 _DEVICES = {"59-0": "PCIe Slot 1", "216-0": "PCIe Slot 3"}
 """Id (decimal bus and device, as iDRAC numbers them) and slot of each HBA."""
@@ -86,7 +92,7 @@ def routes(server: Server) -> tuple[Route, ...]:
                 "Manufacturer": "Model Fabric",
                 "Model": f"Host adapter in {slot}",
                 "Name": "Host adapter",
-                "PCIeInterface": {"LanesInUse": 16, "MaxLanes": 16, "MaxPCIeType": "Gen3", "PCIeType": "Gen3"},
+                **({"PCIeInterface": _INTERFACE} if controller.profile.has_device_interface else {}),
                 "PartNumber": None,
                 "SerialNumber": None,
             }
@@ -106,13 +112,22 @@ def routes(server: Server) -> tuple[Route, ...]:
 def _firmware(controller: Controller) -> dict[str, tuple[str, Json]]:
     """Ids as ``{Installed|Previous}-{ComponentID}-{Version}__{FQDD}``; 159 is the BIOS, 25227 iDRAC (NVIDIA/libredfish)."""
     bios, firmware = controller.identity.bios_version, controller.identity.firmware
+    listed = (
+        ("Installed", 159, bios, "BIOS.Setup.1-1", "BIOS"),
+        ("Previous", 159, _PREVIOUS, "BIOS.Setup.1-1", "BIOS"),
+        ("Installed", 25227, firmware, "iDRAC.Embedded.1-1", "Integrated Dell Remote Access Controller"),
+        ("Previous", 25227, "7.00.00.00", "iDRAC.Embedded.1-1", "Integrated Dell Remote Access Controller"),
+        ("Installed", 27763, "1.0.6", "CPLD.Embedded.1", "System CPLD"),
+        ("Installed", 0, "22.31.6", "NIC.Integrated.1-1-1", "Ethernet adapter"),
+        ("Installed", 108076, "00.1D.7D", "PSU.Slot.1", "Power Supply.Slot.1"),
+        ("Installed", 28897, firmware, "USC.Embedded.1:LC.Embedded.1", "Lifecycle Controller"),
+    )
     return {
-        f"Installed-159-{bios}__BIOS.Setup.1-1": ("BIOS", bios),
-        "Previous-159-2.19.1__BIOS.Setup.1-1": ("BIOS", "2.19.1"),
-        f"Installed-25227-{firmware}__iDRAC.Embedded.1-1": ("Integrated Dell Remote Access Controller", firmware),
-        "Previous-25227-7.00.00.00__iDRAC.Embedded.1-1": ("Integrated Dell Remote Access Controller", "7.00.00.00"),
-        "Installed-27763-1.0.6__CPLD.Embedded.1": ("System CPLD", "1.0.6"),
-        "Installed-0-22.31.6__NIC.Integrated.1-1-1": ("Ethernet adapter", "22.31.6"),
-        "Installed-108076-00.1D.7D__PSU.Slot.1": ("Power Supply.Slot.1", "00.1D.7D"),
-        f"Installed-28897-{firmware}__USC.Embedded.1:LC.Embedded.1": ("Lifecycle Controller", firmware),
+        firmware_id(controller.profile, state, component, version, place): (name, version)
+        for state, component, version, place, name in listed
     }
+
+
+def firmware_id(profile: Profile, state: str, component: int, version: str, place: str) -> str:
+    """The id of an inventory entry; iDRAC9 3.15 does not say which device it is of (sailfishdell/sailfish)."""
+    return f"{state}-{component}-{version}" + (f"__{place}" if profile.qualifies_firmware else "")

@@ -8,14 +8,12 @@
 
 from __future__ import annotations
 
-from harness.lab.idrac import messages, names
+from harness.lab.idrac import messages, mishaps, names
 from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.log import bare_stamp, stamp
+from harness.lab.idrac.profile import Profile
 from harness.lab.idrac.queue import BIOS, Job
 from harness.lab.idrac.web import Complaint, Json, Page, Reply, Request, Route, collection, done, link, not_found, ok, refuse
-
-TASK_LIFE = 10.0
-"""Seconds that a task outlives its job: "seconds" on iDRAC9 7.00.00 (dell/iDRAC-Redfish-Scripting#275)."""
 
 SERVICES_RESTART = 120.0
 """Seconds without data after a forced clearing of the queue on an R640 (redhat-performance/jetlag#778)."""
@@ -27,6 +25,7 @@ _DMTF_STATES = {
     "Completed": "Completed",
     "CompletedWithErrors": "Exception",
     "Failed": "Exception",
+    "RebootFailed": "Exception",
 }
 
 
@@ -37,13 +36,14 @@ def routes(server: Server) -> tuple[Route, ...]:
 
     def listing(path: str, kind: str) -> Page:
         def page(_: Request) -> Reply:
-            return ok(collection(path, kind, "JobQueue", [link(f"{path}/{job.id}") for job in queue.jobs]))
+            listed = [job for job in queue.jobs if path == names.DMTF_JOBS or not mishaps.hides(controller, job)]
+            return ok(collection(path, kind, "JobQueue", [link(f"{path}/{job.id}") for job in listed]))
 
         return page
 
     def dell(request: Request) -> Reply:
         job = queue.find(request.names["id"])
-        return not_found(request.path) if job is None else ok(_dell(request.path, job))
+        return not_found(request.path) if job is None or mishaps.hides(controller, job) else ok(_dell(request.path, job))
 
     def dmtf(request: Request) -> Reply:
         job = queue.find(request.names["id"])
@@ -137,13 +137,17 @@ def routes(server: Server) -> tuple[Route, ...]:
             }
         )
 
+    def monitor(request: Request) -> Reply:
+        """A task monitor says nothing, done or not (dell/terraform-provider-redfish, common/job_management.go)."""
+        job = queue.find(request.names["id"])
+        return not_found(request.path) if job is None else Reply(204)
+
     return (
+        *_views(controller.profile, dmtf, listing(names.DMTF_JOBS, "JobCollection"), job_service, monitor),
         Route("GET", names.DELL_JOBS, listing(names.DELL_JOBS, "DellJobCollection")),
         Route("GET", names.OLD_JOBS, listing(names.OLD_JOBS, "DellJobCollection")),
-        Route("GET", names.DMTF_JOBS, listing(names.DMTF_JOBS, "JobCollection")),
         Route("GET", f"{names.DELL_JOBS}/{{id}}", dell),
         Route("GET", f"{names.OLD_JOBS}/{{id}}", dell),
-        Route("GET", f"{names.DMTF_JOBS}/{{id}}", dmtf),
         Route("GET", names.TASKS, tasks),
         Route("GET", f"{names.TASKS}/{{id}}", task),
         Route("POST", names.OLD_JOBS, create),
@@ -152,9 +156,22 @@ def routes(server: Server) -> tuple[Route, ...]:
         Route("DELETE", f"{names.DELL_JOBS}/{{id}}", delete),
         Route("POST", f"{names.JOB_SERVICE}/Actions/DellJobService.DeleteJobQueue", delete_queue),
         Route("GET", names.JOB_SERVICE, dell_service),
-        Route("GET", f"{names.ROOT}/JobService", job_service),
         Route("GET", f"{names.ROOT}/TaskService", task_service),
     )
+
+
+def _views(profile: Profile, one: Page, all_of_them: Page, service: Page, monitor: Page) -> tuple[Route, ...]:
+    """The pages that only some generations have."""
+    found: list[Route] = []
+    if profile.has_job_service:
+        found += [
+            Route("GET", names.DMTF_JOBS, all_of_them),
+            Route("GET", f"{names.DMTF_JOBS}/{{id}}", one),
+            Route("GET", f"{names.ROOT}/JobService", service),
+        ]
+    if profile.location == names.TASK_MONITORS:
+        found.append(Route("GET", f"{names.TASK_MONITORS}/{{id}}", monitor))
+    return tuple(found)
 
 
 def _delete(controller: Controller, job_id: str, unknown: Reply) -> Reply:
@@ -169,7 +186,9 @@ def _delete(controller: Controller, job_id: str, unknown: Reply) -> Reply:
 
 
 def _has_task(controller: Controller, job: Job) -> bool:
-    return job.ended_at is None or controller.timeline.now - job.ended_at < TASK_LIFE
+    if mishaps.hides(controller, job):
+        return False
+    return job.ended_at is None or controller.timeline.now - job.ended_at < controller.profile.task_life
 
 
 def _message(job: Job, *, is_full: bool) -> dict[str, Json]:
@@ -236,7 +255,7 @@ def _task(path: str, job: Job) -> dict[str, Json]:
 
 
 def _health(job: Job) -> str:
-    return "Critical" if job.state in ("CompletedWithErrors", "Failed") else "OK"
+    return "Critical" if job.state in ("CompletedWithErrors", "Failed", "RebootFailed") or job.message_id == "JCP052" else "OK"
 
 
 def _plain_name(job: Job) -> str:

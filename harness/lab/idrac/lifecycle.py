@@ -7,7 +7,7 @@ import re
 import struct
 import zlib
 
-from harness.lab.idrac import messages, names
+from harness.lab.idrac import messages, mishaps, names
 from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.log import LogEntry, stamp
 from harness.lab.idrac.sessions import FAILURES, MOST, PENALTY, WINDOW
@@ -22,14 +22,15 @@ _FILTER = re.compile(r"\s*(?P<key>MessageId|Severity|Created|Id)\s+(?P<test>eq|n
 def routes(server: Server) -> tuple[Route, ...]:
     """The pages of this module."""
     controller = server.controller
+    home = controller.profile.lc_service
 
     def lc_service(_: Request) -> Reply:
         return ok(
             {
-                "@odata.id": names.LC_SERVICE,
+                "@odata.id": home,
                 "@odata.type": "#DellLCService.v1_7_0.DellLCService",
                 "Actions": {
-                    f"#DellLCService.{action}": {"target": f"{names.LC_SERVICE}/Actions/DellLCService.{action}"}
+                    f"#DellLCService.{action}": {"target": f"{home}/Actions/DellLCService.{action}"}
                     for action in ("GetRemoteServicesAPIStatus", "ExportServerScreenShot")
                 },
                 "Id": "DellLCService",
@@ -94,30 +95,25 @@ def routes(server: Server) -> tuple[Route, ...]:
         )
 
     return (
-        Route("GET", names.LC_SERVICE, lc_service),
-        Route("POST", f"{names.LC_SERVICE}/Actions/DellLCService.GetRemoteServicesAPIStatus", status),
-        Route("POST", f"{names.LC_SERVICE}/Actions/DellLCService.ExportServerScreenShot", screenshot),
+        Route("GET", home, lc_service),
+        Route("POST", f"{home}/Actions/DellLCService.GetRemoteServicesAPIStatus", status),
+        Route("POST", f"{home}/Actions/DellLCService.ExportServerScreenShot", screenshot),
         Route("GET", f"{names.MANAGER}/LogServices", services),
         Route("GET", names.LOG, log),
         Route("GET", f"{names.LOG}/Entries", entries),
         Route("GET", f"{names.LOG}/Entries/{{id}}", entry),
-        Route("GET", f"{names.ATTRIBUTES}/{{id}}", attributes),
+        Route("GET", controller.profile.attributes_at, attributes),
     )
 
 
 def _status(server: Server) -> dict[str, str]:
     """All fields that the DellLCService schema of 7.10 requires."""
-    state = server.status().server
+    state = mishaps.server_status(server.controller, server.status().server)
     is_used = state in ("LCUSC", "AutomatedTaskExecution")
     lifecycle = "InUse" if is_used else "Ready"
-    return {
-        "LCStatus": lifecycle,
-        "RTStatus": "Ready",
-        "SEKMServiceStatus": "Ready",
-        "ServerStatus": state,
-        "Status": lifecycle,
-        "TelemetryServiceStatus": "Ready",
-    }
+    status = {"LCStatus": lifecycle, "RTStatus": "Ready", "ServerStatus": state, "Status": lifecycle}
+    newer = {"SEKMServiceStatus": "Ready", "TelemetryServiceStatus": "Ready"}
+    return status if server.controller.profile.lc_service == names.OLD_LC_SERVICE else status | newer
 
 
 def _entries(controller: Controller, request: Request) -> Reply:
@@ -146,7 +142,7 @@ def _passes(entry: LogEntry, key: str, test: str, wanted: str) -> bool:
         case "Id":
             return wanted.isdigit() and _holds(test, entry.number - int(wanted))
         case "MessageId":
-            value = entry.message_id if "." not in wanted else messages.full(entry.message_id)
+            value, wanted = entry.message_id, messages.bare(wanted)
         case "Severity":
             value = entry.severity
         case _:

@@ -5,10 +5,9 @@ The texts say nothing that a client may rely on; real firmware changes them from
 
 from __future__ import annotations
 
-REGISTRY = "IDRAC.2.8"
-"""The registry version that prefixes ids in Redfish bodies (iDRAC9 7.00). Dell's own job resources give bare ids."""
-
-BASE = "Base.1.12"
+REGISTRY, BASE = "IDRAC", "Base"
+"""The registries that prefix ids in Redfish bodies; the application puts in the version of its profile. Dell's own job resources
+give bare ids."""
 
 _OK, _NOTE, _WARNING, _CRITICAL = "OK", "Informational", "Warning", "Critical"
 
@@ -25,6 +24,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "SYS468": (_NOTE, "Authorization header and token together."),
     "SYS428": (_WARNING, "A required property is missing."),
     "RAC0218": (_NOTE, "All sessions are in use."),
+    "LC060": (_WARNING, "The Lifecycle Controller is not ready yet."),
     "SWC0700": (_CRITICAL, "iDRAC is not ready yet."),
     # values
     "SYS409": (_WARNING, "An object value is incorrect."),
@@ -55,6 +55,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "PR19": (_NOTE, "Completed."),
     "PR20": (_NOTE, "In progress."),
     "PR21": (_WARNING, "Failed."),
+    "JCP052": (_WARNING, "No progress; the job was given up."),
     "PR30": (_WARNING, "Initialization of the job failed."),
     "PR31": (_WARNING, "Completed with errors."),
     # power and boot
@@ -99,5 +100,10 @@ def text(message_id: str) -> str:
 
 
 def full(message_id: str) -> str:
-    """The id as Redfish bodies carry it, e.g. ``IDRAC.2.8.SYS011``; ids with a registry pass as they are."""
+    """The id with its registry, still without version, e.g. ``IDRAC.SYS011``; ids with a registry pass as they are."""
     return message_id if "." in message_id else f"{REGISTRY}.{message_id}"
+
+
+def bare(message_id: str) -> str:
+    """The id without registry and version."""
+    return message_id.rpartition(".")[2]

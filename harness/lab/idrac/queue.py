@@ -14,7 +14,7 @@ from harness.lab.idrac.timeline import Timeline
 
 BIOS = "BIOSConfiguration"
 
-FINISHED = frozenset({"Completed", "CompletedWithErrors", "Failed"})
+FINISHED = frozenset({"Completed", "CompletedWithErrors", "Failed", "RebootFailed"})
 
 
 @dataclass(frozen=True)

@@ -212,12 +212,6 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     _switch("ForceInt10", _MISC, "Force Int 10", "Disabled"),
     _choice("PowerCycleRequest", _MISC, "Power Cycle Request", ("None", "FullPowerCycle"), "None"),
 )
-BY_NAME: dict[str, Attribute] = {attribute.name: attribute for attribute in ATTRIBUTES}
 
-REQUESTS: dict[str, Value] = {"WorkloadProfile": "NotAvailable", "PowerCycleRequest": "None"}
+REQUESTS = frozenset({"WorkloadProfile", "PowerCycleRequest"})
 """Attributes that ask for something once and then read back at rest (dell/dellemc-openmanage-ansible-modules#1072)."""
-
-
-def as_delivered() -> dict[str, Value]:
-    """The values that ``/Bios`` shows on the machine as it comes."""
-    return {attribute.name: attribute.initial for attribute in ATTRIBUTES if attribute.exposed}

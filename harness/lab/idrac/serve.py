@@ -4,7 +4,7 @@
                             └ Unreachable: the connection is closed without a byte
 
 The whole answer leaves in one write and cheroot sets TCP_NODELAY; headers and body apart would cost 40 ms a request (Nagle's
-algorithm against delayed acknowledgements).
+algorithm against delayed acknowledgements). A client that asks for the end of its connection is told of it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _gateway(application: IdracApplication) -> Any:
     class IdracGateway(Gateway):  # type: ignore[misc, unused-ignore]
         def respond(self) -> None:
             request: Any = self.req
-            body = request.rfile.read() if request.method in (b"POST", b"PATCH", b"PUT") else b""
+            body = request.rfile.read()  # of every method: what stays unread would be taken for the next request
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.inheaders.items()}
             path = request.uri.decode("latin-1")
             client = request.conn.remote_addr or ""
@@ -79,7 +79,11 @@ def _gateway(application: IdracApplication) -> Any:
             except Unreachable:
                 request.close_connection = True
                 return
-            request.conn.wfile.write(_as_bytes(*answer, is_head=request.method == b"HEAD"))
+            status, sent, payload = answer
+            request.close_connection = request.close_connection or not request.server.can_add_keepalive_connection
+            if request.close_connection:  # said, or a client sends its next request into a connection that is gone
+                sent = {**sent, "Connection": "close"}
+            request.conn.wfile.write(_as_bytes(status, sent, payload, is_head=request.method == b"HEAD"))
 
     return IdracGateway
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.lab.idrac import names
-from harness.lab.idrac.controller import Identity, Server
+from harness.lab.idrac import mishaps, names
+from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.log import stamp
 from harness.lab.idrac.web import Complaint, Reply, Request, Route, collection, link, not_found, ok, refuse
 
@@ -12,16 +12,18 @@ def routes(server: Server) -> tuple[Route, ...]:
     """The pages of this module."""
     controller = server.controller
     sessions = controller.sessions
+    home = controller.profile.sessions
 
     def root(_: Request) -> Reply:
-        return ok(_root(controller.identity))
+        return ok(_root(controller))
 
     def versions(_: Request) -> Reply:
         return ok({"v1": "/redfish/v1/"})
 
     def systems(_: Request) -> Reply:
         path = f"{names.ROOT}/Systems"
-        return ok(collection(path, "ComputerSystemCollection", "Systems", [link(names.SYSTEM)]))
+        members = [] if mishaps.hides_systems(controller) else [link(names.SYSTEM)]
+        return ok(collection(path, "ComputerSystemCollection", "Systems", members))
 
     def managers(_: Request) -> Reply:
         path = f"{names.ROOT}/Managers"
@@ -40,13 +42,13 @@ def routes(server: Server) -> tuple[Route, ...]:
                 "Name": "Session Service",
                 "ServiceEnabled": True,
                 "SessionTimeout": 1800,
-                "Sessions": link(names.SESSIONS),
+                "Sessions": link(home),
             }
         )
 
     def list_sessions(_: Request) -> Reply:
-        members = [link(f"{names.SESSIONS}/{session.id}") for session in sessions.open]
-        return ok(collection(names.SESSIONS, "SessionCollection", "Session Collection", members))
+        members = [link(f"{home}/{session.id}") for session in sessions.open]
+        return ok(collection(home, "SessionCollection", "Session Collection", members))
 
     def log_in(request: Request) -> Reply:
         body = request.body if isinstance(request.body, dict) else {}
@@ -58,7 +60,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         session = sessions.start(body["UserName"], request.client)
         if session is None:
             return refuse(503, "RAC0218")
-        path = f"{names.SESSIONS}/{session.id}"
+        path = f"{home}/{session.id}"
         return Reply(
             201, _session(path, session.id, session.user, session.created), {"X-Auth-Token": session.token, "Location": path}
         )
@@ -82,23 +84,25 @@ def routes(server: Server) -> tuple[Route, ...]:
         Route("GET", f"{names.ROOT}/Managers", managers),
         Route("GET", f"{names.ROOT}/Chassis", chassis),
         Route("GET", f"{names.ROOT}/SessionService", session_service),
-        Route("GET", names.SESSIONS, list_sessions),
-        Route("POST", names.SESSIONS, log_in, is_open=True),
+        Route("GET", home, list_sessions),
+        Route("POST", home, log_in, is_open=True),
+        Route("POST", f"{home}/Members", log_in, is_open=True),
         Route("POST", f"{names.ROOT}/Sessions", log_in, is_open=True),
-        Route("GET", f"{names.SESSIONS}/{{id}}", show_session),
-        Route("DELETE", f"{names.SESSIONS}/{{id}}", log_off),
+        *([] if home == names.SESSIONS else [Route("POST", names.SESSIONS, lambda request: not_found(request.path), is_open=True)]),
+        Route("GET", f"{home}/{{id}}", show_session),
+        Route("DELETE", f"{home}/{{id}}", log_off),
     )
 
 
-def _root(identity: Identity) -> dict[str, object]:
-    return {
+def _root(controller: Controller) -> dict[str, object]:
+    identity, profile = controller.identity, controller.profile
+    body: dict[str, object] = {
         "@odata.context": "/redfish/v1/$metadata#ServiceRoot.ServiceRoot",
         "@odata.id": names.ROOT,
         "@odata.type": "#ServiceRoot.v1_16_0.ServiceRoot",
         "Chassis": link(f"{names.ROOT}/Chassis"),
         "Id": "RootService",
-        "JobService": link(f"{names.ROOT}/JobService"),
-        "Links": {"Sessions": link(names.SESSIONS)},
+        "Links": {"Sessions": link(profile.sessions)},
         "Managers": link(f"{names.ROOT}/Managers"),
         "Name": "Root Service",
         "Oem": {
@@ -114,7 +118,7 @@ def _root(identity: Identity) -> dict[str, object]:
             "OnlyMemberQuery": False,
             "SelectQuery": True,
         },
-        "RedfishVersion": "1.17.0",
+        "RedfishVersion": profile.redfish,
         "Registries": link(f"{names.ROOT}/Registries"),
         "ServiceIdentification": identity.service_tag,
         "SessionService": link(f"{names.ROOT}/SessionService"),
@@ -123,6 +127,7 @@ def _root(identity: Identity) -> dict[str, object]:
         "UpdateService": link(f"{names.ROOT}/UpdateService"),
         "Vendor": "Dell",
     }
+    return body | ({"JobService": link(f"{names.ROOT}/JobService")} if profile.has_job_service else {})
 
 
 def _session(path: str, session_id: str, user: str, created: float) -> dict[str, object]:

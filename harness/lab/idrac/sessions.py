@@ -35,7 +35,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions, and the log-ins that failed."""
+    """All sessions, and the log-ins that failed; ``blocks_addresses`` is IPBlocking.1.BlockEnable."""
 
     def __init__(self, timeline: Timeline, log: LifecycleLog, user: str, password: str) -> None:
         self._timeline = timeline
@@ -46,6 +46,7 @@ class Sessions:
         self._count = 0
         self._failures: dict[str, list[float]] = {}
         self._blocked: dict[str, float] = {}
+        self.blocks_addresses = True
 
     @property
     def open(self) -> tuple[Session, ...]:
@@ -67,7 +68,7 @@ class Sessions:
         failures = [at for at in self._failures.get(client, []) if now - at < WINDOW] + [now]
         self._failures[client] = failures
         self._log.add("USR0031", user, client, category="Audit")
-        if len(failures) >= FAILURES:
+        if self.blocks_addresses and len(failures) >= FAILURES:
             self._blocked[client] = now + PENALTY
             self._failures[client] = []
             self._log.add("USR0034", user, client, category="Audit")

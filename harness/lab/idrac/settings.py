@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.lab.idrac import dependencies, registry
-from harness.lab.idrac.registry import Value
+from harness.lab.idrac.generations import Generation
+from harness.lab.idrac.registry import REQUESTS, Value
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,10 @@ class Rejection:
 class BiosSettings:
     """Current and pending values by attribute name; ``fixed`` are those that this machine does not let anybody set."""
 
-    def __init__(self) -> None:
-        self.current: dict[str, Value] = dependencies.settled(registry.as_delivered())
+    def __init__(self, generation: Generation) -> None:
+        self.generation = generation
+        self._known = generation.by_name
+        self.current: dict[str, Value] = generation.settled(generation.as_delivered())
         self.pending: dict[str, Value] = {}
         self.fixed: set[str] = set()
 
@@ -34,6 +36,10 @@ class BiosSettings:
         """Give an attribute a value that nobody can change from outside; the registry then says that it is read only."""
         self.current[name] = value
         self.fixed.add(name)
+
+    def is_locked_now(self, name: str) -> bool:
+        """Whether another attribute makes ``name`` read only as things are."""
+        return self.generation.is_locked(name, self.current)
 
     def reject(self, wanted: Mapping[str, object]) -> tuple[Rejection, ...]:
         """Everything that is wrong with a request; it is taken whole or not at all.
@@ -45,14 +51,14 @@ class BiosSettings:
         after.update({name: value for name, value in wanted.items() if name in after and isinstance(value, str | int)})
         found = []
         for name, value in wanted.items():
-            attribute = registry.BY_NAME.get(name)
+            attribute = self._known.get(name)
             if attribute is None or not attribute.exposed:
                 found.append(Rejection(name, "SYS429", (name,)))
             elif attribute.read_only or name in self.fixed:
                 found.append(Rejection(name, "SYS427", (name,)))
             elif message_id := attribute.reject(value):
                 found.append(Rejection(name, message_id, (str(value), name)))
-            elif dependencies.is_locked(name, after):
+            elif self.generation.is_locked(name, after):
                 found.append(Rejection(name, "SYS410", ()))
         return tuple(found)
 
@@ -75,10 +81,11 @@ class BiosSettings:
         """
         for name, value in self.pending.items():
             if name != but:
-                self.current[name] = registry.REQUESTS.get(name, value)
-        self.current = dependencies.settled(self.current)
+                self.current[name] = self._known[name].initial if name in REQUESTS else value
+        self.current = self.generation.settled(self.current)
 
     def load_defaults(self) -> None:
         """The factory's values: as delivered, but with 64-bit MMIO on, as on the captures, and nothing pending."""
-        self.current = dependencies.settled({**registry.as_delivered(), "MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"})
+        delivered = self.generation.as_delivered()
+        self.current = self.generation.settled({**delivered, "MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"})
         self.pending = {}

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from harness.lab.idrac import names
+from harness.lab.idrac import mishaps, names, scp
 from harness.lab.idrac.controller import Server
 from harness.lab.idrac.log import stamp
+from harness.lab.idrac.profile import Profile
 from harness.lab.idrac.web import Complaint, Reply, Request, Route, link, ok, refuse
 
 RESET = f"{names.SYSTEM}/Actions/ComputerSystem.Reset"
-RESET_TYPES = (
-    "On",
-    "ForceOff",
-    "ForceRestart",
-    "GracefulRestart",
-    "GracefulShutdown",
-    "PushPowerButton",
-    "Nmi",
-    "PowerCycle",
-)
-"""ResetType@Redfish.AllowableValues of public R650 5.10 and R750 6.00 and 7.10 captures."""
-
 _POLICIES = {"Last": "LastState", "On": "AlwaysOn", "Off": "AlwaysOff"}
 """How the BIOS attribute AcPwrRcvry reads as PowerRestorePolicy, which is DMTF's (ComputerSystem.v1_20_1) and in no public capture
 of an iDRAC9: a client must do without it too."""
@@ -36,7 +25,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         kind = request.body.get("ResetType") if isinstance(request.body, dict) else None
         if kind is None:
             return refuse(400, Complaint("SYS428", ("ResetType",)))
-        if kind not in RESET_TYPES:
+        if kind not in mishaps.resets(controller):
             return refuse(400, Complaint("SYS426", (str(kind), "ResetType"), ("#/ResetType",)))
         power = server.status().power
         if kind == "On" and power == "On":
@@ -56,7 +45,8 @@ def routes(server: Server) -> tuple[Route, ...]:
                     "#Manager.Reset": {
                         "ResetType@Redfish.AllowableValues": ["GracefulRestart"],
                         "target": f"{names.MANAGER}/Actions/Manager.Reset",
-                    }
+                    },
+                    "Oem": scp.actions(controller.profile),
                 },
                 "DateTime": stamp(now),
                 "DateTimeLocalOffset": stamp(now)[-6:],
@@ -64,20 +54,11 @@ def routes(server: Server) -> tuple[Route, ...]:
                 "Id": "iDRAC.Embedded.1",
                 "Links": {
                     "ManagerForServers": [link(names.SYSTEM)],
-                    "Oem": {
-                        "Dell": {
-                            "DellAttributes": [
-                                link(f"{names.ATTRIBUTES}/{name}.Embedded.1") for name in ("iDRAC", "System", "LifecycleController")
-                            ],
-                            "DellJobService": link(names.JOB_SERVICE),
-                            "DellLCService": link(names.LC_SERVICE),
-                            "Jobs": link(names.DELL_JOBS),
-                        }
-                    },
+                    "Oem": {"Dell": _dell_links(controller.profile)},
                 },
                 "LogServices": link(f"{names.MANAGER}/LogServices"),
                 "ManagerType": "BMC",
-                "Model": "14G Monolithic",
+                "Model": controller.profile.manager,
                 "Name": "Manager",
                 "PowerState": "On",
                 "Status": {"Health": "OK", "State": "Enabled"},
@@ -96,21 +77,34 @@ def routes(server: Server) -> tuple[Route, ...]:
     )
 
 
+def _dell_links(profile: Profile) -> dict[str, object]:
+    """What Dell links from its manager: the first iDRAC9 levels tell of jobs and attributes only (sailfishdell/sailfish)."""
+    parts = ("iDRAC", "System", "LifecycleController")
+    found: dict[str, object] = {
+        "DellAttributes": [link(profile.attributes_at.format(id=f"{part}.Embedded.1")) for part in parts],
+        "Jobs": link(profile.jobs),
+    }
+    if profile.lc_service == names.LC_SERVICE:
+        found |= {"DellJobService": link(names.JOB_SERVICE), "DellLCService": link(names.LC_SERVICE)}
+    return found
+
+
 def _system(server: Server) -> dict[str, object]:
     controller = server.controller
     identity, status = controller.identity, server.status()
-    policy = _POLICIES[str(controller.bios.current["AcPwrRcvry"])]
+    policy = _POLICIES.get(str(controller.bios.current.get("AcPwrRcvry")), "")
     if "boot.power-after-ac" in controller.faults:
         policy = "AlwaysOff"
-    return {
+    body: dict[str, object] = {
         "@odata.context": "/redfish/v1/$metadata#ComputerSystem.ComputerSystem",
         "@odata.id": names.SYSTEM,
         "@odata.type": "#ComputerSystem.v1_20_1.ComputerSystem",
-        "Actions": {"#ComputerSystem.Reset": {"ResetType@Redfish.AllowableValues": list(RESET_TYPES), "target": RESET}},
-        "AssetTag": controller.bios.current["AssetTag"],
+        "Actions": {
+            "#ComputerSystem.Reset": {"ResetType@Redfish.AllowableValues": list(mishaps.resets(controller)), "target": RESET}
+        },
+        "AssetTag": controller.bios.current.get("AssetTag", ""),
         "Bios": link(names.BIOS),
         "BiosVersion": identity.bios_version,
-        "BootProgress": {"LastState": status.progress},
         "HostName": "",
         "Id": "System.Embedded.1",
         "Links": {"Chassis": [link(names.CHASSIS)], "ManagedBy": [link(names.MANAGER)]},
@@ -129,8 +123,7 @@ def _system(server: Server) -> dict[str, object]:
                 }
             }
         },
-        "PCIeDevices": [],
-        "PowerRestorePolicy": policy,
+        "PCIeDevices": mishaps.devices(controller),
         "PowerState": status.power,
         "ProcessorSummary": {"Count": 2, "Model": "Model CPU 20-core", "Status": {"Health": "OK", "State": "Enabled"}},
         "SKU": identity.service_tag,
@@ -139,3 +132,6 @@ def _system(server: Server) -> dict[str, object]:
         "SystemType": "Physical",
         "UUID": "4c4c4544-004d-4f10-8044-b0c04f4d3031",
     }
+    if controller.profile.has_boot_progress:
+        body["BootProgress"] = {"LastState": status.progress}
+    return body | ({"PowerRestorePolicy": policy} if policy else {})

@@ -14,6 +14,9 @@ from harness.lab.idrac import messages
 
 Json: TypeAlias = Any
 
+APPLY = "@Redfish.SettingsApplyTime"
+"""The annotation of a PATCH that says when its values take effect."""
+
 
 @dataclass(frozen=True)
 class Request:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from harness.lab.idrac import registry
 from harness.lab.idrac.controller import Controller, Identity, Status
+from harness.lab.idrac.profile import Profile
 from harness.lab.idrac.sessions import MOST
 from harness.lab.model import parts
-
-MODEL = "PowerEdge R640"
-FIRMWARE = "7.00.00.182"
-"""An iDRAC9 level that public captures of 14G machines show (djsincla/GroundZero, R740xd)."""
 
 DENIED_FIRMWARE = "7.00.00.00"
 """An iDRAC9 level that removes finished tasks within seconds (dell/iDRAC-Redfish-Scripting#275)."""
@@ -25,15 +21,15 @@ BEFORE = 3 * 86400.0
 """Seconds that the machine has been running when the clock starts."""
 
 
-def identify(faults: frozenset[str]) -> Identity:
+def identify(faults: frozenset[str], profile: Profile, password: str) -> Identity:
     """Who the machine says it is, and the only login it takes."""
     return Identity(
         service_tag=FOREIGN_TAG if "bmc.identity" in faults else parts.SERVICE_TAG,
-        model=MODEL,
-        bios_version=DENIED_VERSION if "bios.version" in faults else registry.BIOS_VERSION,
-        firmware=DENIED_FIRMWARE if "bmc.firmware" in faults else FIRMWARE,
+        model=profile.system,
+        bios_version=DENIED_VERSION if "bios.version" in faults else profile.bios,
+        firmware=DENIED_FIRMWARE if "bmc.firmware" in faults else profile.firmware,
         user=parts.BMC_USER,
-        password="changed-by-somebody" if "bmc.auth" in faults else parts.BMC_PASSWORD,
+        password="changed-by-somebody" if "bmc.auth" in faults else password,
     )
 
 
@@ -44,7 +40,7 @@ def deliver(controller: Controller, *, is_commissioned: bool = False) -> Status:
         bios.current.update(COMMISSIONED)
     bios.current["SystemBiosVersion"] = controller.identity.bios_version
     _write_history(controller)
-    if "bmc.auth.sessions" in faults:
+    if faults & {"bmc.auth.sessions", "idrac.sessions-leaked"}:
         for _ in range(MOST):
             controller.sessions.start("operator", "192.0.2.7")
     if "bios.attributes" in faults:
@@ -53,6 +49,8 @@ def deliver(controller: Controller, *, is_commissioned: bool = False) -> Status:
         bios.stage({"ProcX2Apic": "Enabled"})
     if "bios.preflight-jobs" in faults:
         controller.jobs.add("RAIDConfiguration", "Configure: RAID.Integrated.1-1")
+    if "idrac.ok-without-location" in faults:
+        bios.stage(COMMISSIONED)
     if "bios.preflight-lc" in faults:
         return Status("On", "LCUSC", "SetupEntered")
     return Status("On", "OutOfPOST", "OSRunning")

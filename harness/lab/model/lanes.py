@@ -123,7 +123,7 @@ class ModelBmc:
 
     def _log_in(self) -> None:
         credentials = {"UserName": parts.BMC_USER, "Password": self._password}
-        status, headers, body = self._request("POST", names.SESSIONS, credentials)
+        status, headers, body = self._request("POST", self._application.server.controller.profile.sessions, credentials)
         if status in (UNAUTHORIZED, 403):
             self._refusal = AuthRefused(f"user {parts.BMC_USER!r} was refused: HTTP {status}; one attempt was made")
             raise self._refusal

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from harness.clock import Clock
 from harness.lab.idrac.controller import Controller, Status
+from harness.lab.idrac.profile import DEFAULT, Profile
 from harness.lab.idrac.queue import BIOS, Job
 from harness.lab.idrac.registry import Value
 from harness.lab.model import parts, post
@@ -57,11 +58,14 @@ class Machine:
         *,
         populated: frozenset[str] | None = None,
         is_delivered: bool = True,
+        profile: Profile = DEFAULT,
+        password: str = parts.BMC_PASSWORD,
+        session_clock: Clock | None = None,
     ) -> None:
         self.faults = faults
         self.cabled = parts.SLOTS if populated is None else populated
         self.detached: frozenset[str] = frozenset()
-        self._controller = Controller(clock, identify(faults), faults)
+        self._controller = Controller(clock, identify(faults, profile, password), faults, profile, session_clock=session_clock)
         self._timeline = self._controller.timeline
         self.console: list[Emission] = []
         self.boots = 1
@@ -119,7 +123,7 @@ class Machine:
         self.settle()
         message = _REQUESTS[kind]
         has_job = self._controller.jobs.open(BIOS) is not None
-        if "boot.new-boot" in self.faults and not has_job:
+        if ("boot.new-boot" in self.faults and not has_job) or self._ignores(kind):
             return
         self._controller.log.add(message, category="Audit")
         is_off = self._status.power == "Off"
@@ -142,6 +146,14 @@ class Machine:
             case _:
                 self._restart()
 
+    def _ignores(self, kind: str) -> bool:
+        """Whether a reset is accepted and comes to nothing; iDRAC may then keep a reboot job that failed."""
+        if "idrac.reboot-failed" in self.faults:
+            reboot = self._controller.jobs.add("RebootForce", "Reboot: Force")
+            self._controller.jobs.change(reboot.id, state="RebootFailed", message_id="PR21", percent=0)
+            return True
+        return kind == "On" and "idrac.power-on-ignored" in self.faults and self._controller.strikes("idrac.power-on-ignored")
+
     def _power_on(self) -> None:
         self._controller.log.add("SYS1000")
         self._status = Status("PoweringOn", "InPOST", "None")
@@ -150,6 +162,8 @@ class Machine:
     def _power_off(self) -> None:
         if self._status.power != "Off":
             self._controller.log.add("SYS1001")
+        if "idrac.memory-halt" in self.faults and self._status.progress == post.MEMORY:
+            self._controller.bios.load_defaults()
         self._timeline.drop("post")
         self.os_started = None
         self._status = Status("Off", "PoweredOff", "None")
@@ -184,8 +198,11 @@ class Machine:
         self._say(*stage.text)
         if self._has("boot.post-progress") and stage.progress == post.RESOURCES:
             return
+        if "idrac.memory-halt" in self.faults and stage.progress == post.MEMORY:
+            return
         is_crowded = bool(parts.present(self.faults, self._populated))
-        if self._has("boot.loop") and stage.progress == post.RESOURCES and is_crowded:
+        loops = self._has("boot.loop") or "idrac.io-space-loop" in self.faults
+        if loops and stage.progress == post.RESOURCES and is_crowded:
             self._timeline.after(post.LOOP, self._loop, tag="post")
             return
         self._timeline.after(
@@ -211,7 +228,10 @@ class Machine:
             for gpu in parts.present(self.faults, self._populated):
                 self._controller.log.add("PR7", gpu.slot, category="Configuration")
         job = self._controller.jobs.open(BIOS)
-        if job is not None and job.state == "Scheduled" and job.message_id != "PR30":
+        if job is not None and self._controller.jobs.open("RAIDConfiguration") is not None and self._mixes_jobs:
+            self._status = Status("On", "AutomatedTaskExecution", post.INVENTORY)
+            self._timeline.after(post.APPLY, self._restart, tag="post")
+        elif job is not None and job.state == "Scheduled" and job.message_id != "PR30":
             self._run(job)
         elif self._has("boot.post-halt"):
             self._controller.log.add("PST0080")
@@ -219,6 +239,11 @@ class Machine:
             self._say(*post.HALT_TEXT)
         else:
             self._start_os()
+
+    @property
+    def _mixes_jobs(self) -> bool:
+        """Whether BIOS and RAID jobs at one reset end in a loop of the Lifecycle Controller."""
+        return "idrac.raid-job-beside" in self.faults
 
     def _loop(self) -> None:
         self._controller.log.add("UEFI0256")
@@ -234,14 +259,14 @@ class Machine:
     def _run(self, job: Job) -> None:
         """Work on a job between two POSTs."""
         jobs = self._controller.jobs
-        if "bios.job-state" in self.faults:
+        if self.faults & {"bios.job-state", "idrac.pr30-for-ever"}:
             jobs.change(job.id, state="Scheduled", message_id="PR30", percent=1)
             self._start_os()
             return
         jobs.change(job.id, state="Running", message_id="PR20", percent=20)
         self._status = Status("On", "AutomatedTaskExecution", post.INVENTORY)
         self._say("Lifecycle Controller: 1 task")
-        if "bmc.continuity" in self.faults:
+        if self.faults & {"bmc.continuity", "idrac.restart-mid-job"}:
             self._timeline.after(20.0, lambda: self._controller.restart("watchdog"))
         self._timeline.after(post.APPLY, lambda: self._apply(job), tag="post")
 
@@ -256,13 +281,15 @@ class Machine:
         self._controller.bios.clear()
         if "bios.job-result" in self.faults:
             self._controller.jobs.change(job.id, state="CompletedWithErrors", message_id="PR31", percent=100)
+        elif "idrac.completed-critical" in self.faults:
+            self._controller.jobs.change(job.id, state="Completed", message_id="JCP052", percent=100)
         else:
             self._controller.jobs.change(job.id, state="Completed", message_id="PR19", percent=100)
 
     def _left_out(self) -> str:
         """The one attribute that a faulty job does not set."""
         pending = self._controller.bios.pending
-        if not self.faults & {"bios.readback", "bios.job-result"} or not pending:
+        if not self.faults & {"bios.readback", "bios.job-result", "idrac.completed-unchanged"} or not pending:
             return ""
         return "OsWatchdogTimer" if "OsWatchdogTimer" in pending else next(iter(pending))
 

@@ -31,6 +31,7 @@ class Stage:
         return self.seconds + self.per_gpu * gpus
 
 
+MEMORY = "MemoryInitializationStarted"
 RESOURCES = "PCIResourceConfigStarted"
 INVENTORY = "SystemHardwareInitializationComplete"
 
@@ -38,7 +39,7 @@ STAGES: tuple[Stage, ...] = (
     # assumption: power sequencing and first microcode
     Stage("PrimaryProcessorInitializationStarted", "InPOST", 15.0, text=("", "Model BIOS", "Configuring processors")),
     # assumption: 384 GB trained with MemTest off
-    Stage("MemoryInitializationStarted", "InPOST", 85.0, text=("Configuring memory", "384 GB ready")),
+    Stage(MEMORY, "InPOST", 85.0, text=("Configuring memory", "384 GB ready")),
     # assumption
     Stage("SecondaryProcessorInitializationStarted", "InPOST", 10.0, text=("2 sockets, 40 cores",)),
     # assumption: link training of two HBAs and two chassis

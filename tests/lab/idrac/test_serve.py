@@ -133,6 +133,19 @@ def test_one_connection_carries_many_requests_and_head_has_no_body(bench: Bench)
     connection.close()
 
 
+def test_a_connection_that_ends_says_so_and_others_stay_open(bench: Bench) -> None:
+    connection = bench.raw()
+    connection.connect()
+    kept = connection.sock
+    for wish, answered in ((None, None), (None, None), ("close", "close")):
+        connection.request("GET", names.ROOT, headers={"Connection": wish} if wish else {})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.getheader("Connection") == answered
+        assert connection.sock is (None if wish else kept)
+    connection.close()
+
+
 def test_a_body_is_read_whole(bench: Bench) -> None:
     connection = bench.raw()
     body = json.dumps({"UserName": parts.BMC_USER, "Password": parts.BMC_PASSWORD, "Padding": "x" * 50_000})
