@@ -10,12 +10,22 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _locks_of_its_own() -> Iterator[None]:
+    """Two workers do not hold each other's machines: locks lie in the folder for temporary files."""
+    with tempfile.TemporaryDirectory(prefix="bringup-tests-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -28,6 +28,7 @@ from harness.lab.model.machine import Machine
 from harness.live.http import RedfishHttp
 from harness.platform import load_platform
 from harness.procedures.bios.change import change_bios
+from harness.procedures.guard import GuardedBmc
 from harness.procedures.handover import Handover
 from harness.secret import GivenSecret
 
@@ -75,9 +76,10 @@ def by_harness():
     with serve(application) as served:
         lane = RedfishHttp(served.url, parts.BMC_USER, GivenSecret(parts.BMC_PASSWORD), clock, pin=served.pin)
         began = time.perf_counter()
-        changed = change_bios(
-            Idrac(Redfish(lane, clock)), platform, Consent(apply=True), Handover(), expected_tag=parts.SERVICE_TAG
-        )
+        consent = Consent(apply=True)
+        guarded = GuardedBmc(lane, consent, parts.SERVICE_TAG, lambda _: None, lambda: None)
+        idrac = Idrac(Redfish(guarded, clock))
+        changed = change_bios(idrac, platform, consent, Handover(), expected_tag=parts.SERVICE_TAG)
         lane.close()
         took = time.perf_counter() - began
     assert changed.story.stop is None, changed.story.stopped

@@ -59,13 +59,15 @@ class Machine:
         populated: frozenset[str] | None = None,
         is_delivered: bool = True,
         profile: Profile = DEFAULT,
-        password: str = parts.BMC_PASSWORD,
+        password: str = "",
         session_clock: Clock | None = None,
     ) -> None:
         self.faults = faults
         self.cabled = parts.SLOTS if populated is None else populated
         self.detached: frozenset[str] = frozenset()
-        self._controller = Controller(clock, identify(faults, profile, password), faults, profile, session_clock=session_clock)
+        self._controller = Controller(
+            clock, identify(faults, profile, password or parts.BMC_PASSWORD), faults, profile, session_clock=session_clock
+        )
         self._timeline = self._controller.timeline
         self.console: list[Emission] = []
         self.boots = 1

@@ -16,7 +16,7 @@ from harness.errors import BringupError, TapeError, Timeout
 from harness.limits import Value
 from harness.platform import Boot, Platform
 from harness.procedures.bios.bring import bring_bios
-from harness.procedures.bios.conflict import Conflict, make_way
+from harness.procedures.bios.conflict import REFUSE, Conflict, make_way
 from harness.procedures.bios.plan import differing
 from harness.procedures.bios.story import RESULT, BiosStory
 from harness.procedures.boot.post import RESTARTS
@@ -52,17 +52,23 @@ def change_bios(
     Raises as ``bring_bios`` and ``make_way``; what is left is in ``handover``.
     """
     idrac = idrac.located()
-    idrac.insist_on(expected_tag)
-    wrong = differing(idrac.bios().attributes, platform.bios.attributes)
-    if wrong and conflict is not None:
-        wanted: dict[str, Value] = {name: limit.bounds[0] for name, limit in wrong.items() if limit.kind == "exactly"}
-        make_way(idrac, wanted, conflict, handover, expected_tag=expected_tag)
-    mark = idrac.lc_mark() if wrong else None
-    previous = _boot_id(host) if wrong and restarts else ""
+    if conflict is not None and conflict.way != REFUSE:
+        _make_way(idrac, platform, conflict, handover, expected_tag)
+    mark = idrac.lc_mark()
+    previous = _boot_id(host) if restarts else ""
     story = bring_bios(idrac, platform, consent, handover, expected_tag=expected_tag, host=host, restarts=restarts)
     if story.stop is not None or story.reset is None:
         return Changed(story)
     return _prove(idrac, host, platform.boot, story, mark=mark, previous=previous)
+
+
+def _make_way(idrac: Idrac, platform: Platform, conflict: Conflict, handover: Handover, tag: str) -> None:
+    """See to others' jobs and values, if anything is to be changed at all."""
+    idrac.insist_on(tag)
+    wrong = differing(idrac.bios().attributes, platform.bios.attributes)
+    wanted: dict[str, Value] = {name: limit.bounds[0] for name, limit in wrong.items() if limit.kind == "exactly"}
+    if wrong:
+        make_way(idrac, wanted, conflict, handover, expected_tag=tag)
 
 
 def _prove(idrac: Idrac, host: Host | None, limits: Boot, story: BiosStory, *, mark: LogEntry | None, previous: str) -> Changed:

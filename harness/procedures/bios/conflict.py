@@ -19,6 +19,9 @@ from harness.procedures.handover import Handover
 PATIENCE = 7200.0
 """Seconds that somebody else's job is waited for; a recorded one waited 14 days, which nobody should sit through."""
 
+REFUSE = "refuse"
+"""The way that leaves others' jobs and values alone, and stops."""
+
 KEY = "bios.conflict"
 """The key under which the hand-over knows what a replacement leaves."""
 
@@ -27,7 +30,7 @@ KEY = "bios.conflict"
 class Conflict:
     """What to do about others: ``way`` is refuse, wait or replace, ``job`` the one to replace."""
 
-    way: str = "refuse"
+    way: str = REFUSE
     job: str = ""
 
 
