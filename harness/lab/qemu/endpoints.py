@@ -15,8 +15,9 @@ from harness.clock import WallClock
 from harness.errors import BenchError
 from harness.lab.idrac.application import IdracApplication
 from harness.lab.qemu.door import Door
+from harness.lab.qemu.hardware import SERVICE_TAG
 from harness.lab.qemu.image import Image, find_image
-from harness.lab.qemu.machine import BMC_PASSWORD, BMC_USER, SERVICE_TAG, QemuMachine
+from harness.lab.qemu.machine import BMC_PASSWORD, BMC_USER, QemuMachine
 from harness.lab.qemu.tools import find_tools
 from harness.lab.qemu.workplace import Workplace
 

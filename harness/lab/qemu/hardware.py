@@ -35,6 +35,7 @@ _WINDOW_MIB = 512 << 10
 """The 64-bit window that goes with _WIDE, asked for by name because firmware older than 2022.11 does not size it by itself."""
 
 MEMORY_MIB = 1024
+SERVICE_TAG = "VIRT001"
 _COMMAND_LINE = "console=ttyS0,115200"
 
 
@@ -89,6 +90,7 @@ def command(board: Board, bits: int, switched_on: frozenset[str], lines: Lines, 
     tools, folder = board.tools, board.folder
     line = [tools.qemu, "-name", "bringup-lab", "-machine", "q35", "-accel", "tcg,thread=multi"]
     line += ["-cpu", f"qemu64,+pdpe1gb,phys-bits={bits}", "-m", str(MEMORY_MIB), "-smp", "1", "-nodefaults", "-display", "none"]
+    line += ["-smbios", f"type=1,manufacturer=QEMU,product=virtual R640,serial={SERVICE_TAG}"]
     line += ["-action", "reboot=shutdown"]  # each start is a new process, so that BIOS settings can take effect
     if bits >= _WIDE:
         line += ["-fw_cfg", f"name=opt/ovmf/X-PciMmio64Mb,string={_WINDOW_MIB}"]

@@ -29,14 +29,13 @@ from harness.lab.qemu import faults as known
 from harness.lab.qemu import hardware
 from harness.lab.qemu.door import Door
 from harness.lab.qemu.guest import Guest, start_guest
-from harness.lab.qemu.hardware import Board, Lines, prepare_board
+from harness.lab.qemu.hardware import SERVICE_TAG, Board, Lines, prepare_board
 from harness.lab.qemu.image import Image
 from harness.lab.qemu.post import HALTED, LOADING, RUNNING, STAGES, Post
 from harness.lab.qemu.relay import ConsoleRelay
 from harness.lab.qemu.tools import Tools
 from harness.lab.qemu.workplace import Workplace
 
-SERVICE_TAG = "VIRT001"
 BMC_USER = "bringup"
 BMC_PASSWORD = "virtual-lab-only"  # noqa: S105 - the credentials of a machine that exists only on this host's loopback
 SIMULATED = "virtual-lab"
