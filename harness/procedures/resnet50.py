@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.devices.resnet50 import Identity, Report
+from harness.devices.resnet50 import FULL_SIZE, Identity, Report, Solo
 from harness.limits import Limit, Outcome, exactly
 from harness.platform import Floor
 from harness.procedures.finding import Finding, taken
@@ -20,6 +20,9 @@ from harness.units import number
 
 FEWEST_WINDOWS = 5
 """Below this a spread says nothing; public logs with ten tell healthy runs (1.7 % at most) from sick ones (4.2 % at least)."""
+
+LEARNED = 0.9
+"""A network that trains learns one fixed batch by heart: after a few steps its loss is below this share of the first."""
 
 NOT_JUDGED = "baseline recorded, not judged"
 
@@ -69,11 +72,11 @@ def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
     bad_ranks = sorted((rank.bad_step, rank.index) for rank in report.ranks if rank.bad_step is not None)
     bad_solos = sorted((solo.bad_step, solo.index) for solo in report.solos if solo.bad_step is not None)
     without_loss = sorted(solo.index for solo in report.solos if solo.bad_step is None and solo.loss is None)
-    measurements = (
+    measurements = [
         taken("resnet50.windows-not-finite", len(bad_windows), "", exactly(0)),
         taken("resnet50.ranks-not-finite", len(bad_ranks), "", exactly(0)),
         taken("resnet50.solos-not-finite", len(bad_solos) + len(without_loss), "", exactly(0)),
-    )
+    ]
     lines = []
     if bad_solos:
         lines.append(f"alone: {', '.join(f'{_name(index, places)} at step {step}' for step, index in bad_solos)}")
@@ -87,7 +90,16 @@ def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
         )
     if bad_windows:
         lines.append(f"the loss is no finite number from window {bad_windows[0]} on")
-    return Finding(measurements, "\n".join(lines))
+    tried = [solo for solo in report.solos if solo.first_loss is not None and solo.loss is not None]
+    if tried:
+        dull = [solo for solo in tried if not _learned(solo)]
+        measurements.append(taken("resnet50.solos-not-learning", len(dull), "", exactly(0)))
+        lines += [
+            f"alone: {_name(solo.index, places)} does not learn one fixed batch: its loss went from {solo.first_loss:.3g} to "
+            f"{solo.loss:.3g} (below {LEARNED:.0%} of the first is expected)"
+            for solo in dull
+        ]
+    return Finding(tuple(measurements), "\n".join(lines))
 
 
 def judge_floor(report: Report, places: Mapping[int, Place], floors: Sequence[Floor], present: int) -> Finding:
@@ -170,9 +182,15 @@ def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
 
 
 def floor_for(identity: Identity, floors: Sequence[Floor]) -> Floor | None:
-    """The floor of exactly this software, or None."""
+    """The floor of exactly this software, or None. No floor is for smaller images, or for training without a GPU."""
+    if identity.size != FULL_SIZE or identity.device != "cuda":
+        return None
     wanted = (identity.framework, identity.precision, identity.compiler, identity.batch)
     return next((floor for floor in floors if (floor.framework, floor.precision, floor.compiler, floor.batch) == wanted), None)
+
+
+def _learned(solo: Solo) -> bool:
+    return solo.loss is None or solo.first_loss is None or solo.loss < LEARNED * solo.first_loss
 
 
 def _why_slow(report: Report, places: Mapping[int, Place], floor: Floor, present: int) -> str:
