@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from harness.devices.resnet50 import FULL_SIZE, Identity, Report, Solo
 from harness.limits import Limit, Outcome, exactly
-from harness.platform import Floor
+from harness.platform import Floor, Resnet50
 from harness.procedures.finding import Finding, taken
 from harness.procedures.places import Place
 from harness.units import number
@@ -25,6 +25,30 @@ LEARNED = 0.9
 """A network that trains learns one fixed batch by heart: after a few steps its loss is below this share of the first."""
 
 NOT_JUDGED = "baseline recorded, not judged"
+
+
+def name_devices(report: Report) -> dict[int, Place]:
+    """Names for the devices of a machine without a platform: ``GPU 3 (0000:3f:00.0)``, or ``rank 1`` on a processor."""
+    if report.identity.device == "cpu":
+        return {gpu.index: Place(f"rank {gpu.rank}") for gpu in report.gpus}
+    return {gpu.index: Place(f"GPU {gpu.index}{f' ({gpu.address})' if gpu.address else ''}") for gpu in report.gpus}
+
+
+def judge_alone(report: Report, limits: Resnet50) -> list[tuple[str, Finding]]:
+    """Every check of a machine without a platform, by its id.
+
+    How fast ranks that share one processor are says nothing about a device, so there only what they computed is judged.
+    """
+    places = name_devices(report)
+    findings = [("resnet50.hash", judge_hash(report, places, index)) for index in places] if len(places) > 1 else []
+    findings += [("resnet50.nan", judge_finite(report, places)), ("resnet50.ranks", judge_ranks(report, places))]
+    if report.identity.device != "cpu":
+        if len(places) > 1:
+            findings += [("resnet50.straggler", judge_straggler(report, places, index, limits.solo)) for index in places]
+            findings.append(("resnet50.efficiency", judge_efficiency(report, limits.efficiency)))
+        findings.append(("resnet50.spread", judge_spread(report, limits.spread)))
+    findings.append(("resnet50.floor", judge_floor(report, places, limits.floors, len(places))))
+    return findings
 
 
 def judge_hash(report: Report, places: Mapping[int, Place], index: int) -> Finding:

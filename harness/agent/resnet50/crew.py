@@ -8,6 +8,7 @@ A rank ends by itself when this process does: its standard input closes then. No
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -61,11 +62,8 @@ class Crew:
         """Send every rank one object."""
         for process in self._processes:
             assert process.stdin is not None
-            try:
+            with contextlib.suppress(OSError):  # it died, and listening says so
                 process.stdin.write(json.dumps(plan).encode() + b"\n")
-                process.stdin.flush()
-            except OSError:
-                pass  # it died; listening says so
 
     def listen(self) -> Iterator[Said]:
         """Every line of every rank as it comes, with its rank, until all are done. Raises Trouble where one ends early."""
@@ -96,10 +94,8 @@ class Crew:
         for process in self._processes:
             for pipe in (process.stdin, process.stdout):
                 _close(pipe)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # one may hang in the kernel, as a wedged copy does
                 process.wait(_FAREWELL_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass  # it hangs in the kernel, as a wedged copy does
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -135,10 +131,8 @@ class Crew:
 
     def _blame(self, rank: int, trouble: "Trouble | None") -> Trouble:
         """The trouble of the rank that went first: one that a signal killed pulls the others down, which then complain of it."""
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._processes[rank].wait(_FAREWELL_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
         for other, process in enumerate(self._processes):
             status = process.poll()
             if status is not None and status < 0:
@@ -180,7 +174,5 @@ def rank_command() -> List[str]:
 
 def _close(pipe: "IO[bytes] | None") -> None:
     if pipe is not None:
-        try:
+        with contextlib.suppress(OSError):
             pipe.close()
-        except OSError:
-            pass

@@ -111,7 +111,7 @@ def _course(tf: Any, options: Options, devices: List[str]) -> Course:
             given = tf.cast(network(images, training=True), tf.float32)
             loss = tf.reduce_mean(tf.keras.losses.sparse_categorical_crossentropy(labels, given))
         variables = network.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))  # noqa: B905 - older Pythons
         return loss
 
     compiled = tf.function(replica, jit_compile=options.compiler == "xla")
@@ -127,7 +127,6 @@ def _stretch(course: Course, options: Options, ranks: int) -> Tuple[float, float
     """Images/s of all ranks over one window, and the loss at its end; reading the loss waits for the devices."""
     float(course.step())
     start = time.perf_counter()
-    loss = None
     for _ in range(options.steps):
         loss = course.step()
     last = float(loss)

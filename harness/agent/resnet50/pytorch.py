@@ -6,7 +6,9 @@ hello ─ gpu... ─ progress | solo ... ─ progress | window ... ─ rank... �
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +26,7 @@ _DRIVER = "/sys/module/nvidia/version"
 def train(options: Options) -> Iterator[Line]:
     """All lines of a run. Raises Trouble where PyTorch or a GPU is missing, or a rank ends early."""
     ranks = count_ranks(options)
-    with Crew(ranks, rank_environment(options)) as crew:
+    with orderly_ends(), Crew(ranks, rank_environment(options)) as crew:
         account = Account(options, crew)
         for rank, said in crew.listen():
             yield from account.take(rank, said)
@@ -159,6 +161,21 @@ def rank_environment(options: Options) -> Dict[str, str]:
     if options.device == "cpu":
         environment.setdefault("OMP_NUM_THREADS", "1")
     return environment
+
+
+@contextlib.contextmanager
+def orderly_ends() -> Iterator[None]:
+    """While it lasts, a signal that ends this process ends it by way of every ``finally``: no rank and no folder is left."""
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def driver_version() -> str:

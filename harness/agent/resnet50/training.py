@@ -102,11 +102,11 @@ class Trainer:
 
     def stretch(self, steps: int) -> Stretch:
         """So many steps, in step with the other ranks at both ends; fewer where some rank's loss is not finite."""
-        broken, done = False, 0
+        broken, before = False, self.steps
         self._wait()
         start = time.perf_counter()
         loss = torch.zeros(())
-        for done in range(1, steps + 1):
+        for _ in range(steps):
             loss = self.step()
             broken = self._watch.look(self.steps, loss, self._probe())
             if broken:
@@ -114,7 +114,7 @@ class Trainer:
         self._wait()
         took = time.perf_counter() - start
         broken = broken or self._watch.look_again()
-        return Stretch(done * self.setup.batch * self.ranks / took, float(loss.item()), broken)
+        return Stretch((self.steps - before) * self.setup.batch * self.ranks / took, float(loss.item()), broken)
 
     def _probe(self) -> Any:
         """The gradient that comes last, through all layers. With fp16 infinities in it are how the scale is found: no probe."""
@@ -192,7 +192,9 @@ def study(setup: Setup) -> Study:
 def make_network(setup: Setup) -> ResNet50:
     """The network with the same weights on every device: made on the CPU from the seed."""
     torch.manual_seed(SEED)
-    return ResNet50().to(device=setup.device, memory_format=torch.channels_last)
+    network = ResNet50()
+    network.to(device=setup.device, memory_format=torch.channels_last)
+    return network
 
 
 def make_data(setup: Setup, seed: int) -> Any:
@@ -230,12 +232,12 @@ def _autocast(setup: Setup) -> ContextManager[Any]:
 
 @contextlib.contextmanager
 def _deterministic() -> Any:
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(mode=True)
     torch.backends.cudnn.benchmark = False
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(False)
+        torch.use_deterministic_algorithms(mode=False)
         torch.backends.cudnn.benchmark = True
 
 
