@@ -1,4 +1,4 @@
-"""``bringup smoke resnet50``: the smoke test on the machine one sits at, without a bench: what it is, how far it is, what came of it."""
+"""``bringup smoke resnet50``: training on the machine one sits at, without a bench: what it is, how far, what came of it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def describe(report: Report, findings: Sequence[tuple[str, Finding]]) -> Iterato
     if report.transport is not None:
         yield f"exchange  {report.transport}"
     for check, finding in findings:
-        yield f"{check:20} {_word(finding)}"
+        yield f"{check:24} {_word(finding)}"
         yield from (f"    {measured}" for measured in finding.measurements if measured.outcome is Outcome.FAIL)
         yield from (f"    {line}" for line in (finding.explanation or finding.unmeasured).splitlines())
 

@@ -35,16 +35,20 @@ def name_devices(report: Report) -> dict[int, Place]:
 
 
 def judge_alone(report: Report, limits: Resnet50) -> list[tuple[str, Finding]]:
-    """Every check of a machine without a platform, by its id.
+    """Every check of a machine without a platform, by its id and, for checks of one device, its name.
 
     How fast ranks that share one processor are says nothing about a device, so there only what they computed is judged.
     """
     places = name_devices(report)
-    findings = [("resnet50.hash", judge_hash(report, places, index)) for index in places] if len(places) > 1 else []
+    findings = [(f"resnet50.hash {place}", judge_hash(report, places, index)) for index, place in places.items()]
+    findings = findings if len(places) > 1 else []
     findings += [("resnet50.nan", judge_finite(report, places)), ("resnet50.ranks", judge_ranks(report, places))]
     if report.identity.device != "cpu":
         if len(places) > 1:
-            findings += [("resnet50.straggler", judge_straggler(report, places, index, limits.solo)) for index in places]
+            findings += [
+                (f"resnet50.straggler {place}", judge_straggler(report, places, index, limits.solo))
+                for index, place in places.items()
+            ]
             findings.append(("resnet50.efficiency", judge_efficiency(report, limits.efficiency)))
         findings.append(("resnet50.spread", judge_spread(report, limits.spread)))
     findings.append(("resnet50.floor", judge_floor(report, places, limits.floors, len(places))))
