@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.devices.resnet50 import FULL_SIZE, Identity, Report, Solo
+from harness.devices.resnet50 import FULL_SIZE, Identity, Rank, Report, Solo
 from harness.limits import Limit, Outcome, exactly
 from harness.platform import Floor, Resnet50
 from harness.procedures.finding import Finding, taken
@@ -94,12 +94,12 @@ def judge_straggler(report: Report, places: Mapping[int, Place], index: int, lim
 
 def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
     """Was every loss and gradient a finite number?"""
-    if not report.windows and not report.ranks:
-        return _untried(report)
     bad_windows = [window.number for window in report.windows if window.loss is None]
     bad_ranks = sorted((rank.bad_step, rank.index) for rank in report.ranks if rank.bad_step is not None)
     bad_solos = sorted((solo.bad_step, solo.index) for solo in report.solos if solo.bad_step is not None)
     without_loss = sorted(solo.index for solo in report.solos if solo.bad_step is None and solo.loss is None)
+    if not report.windows and not report.ranks and not bad_solos and not without_loss:
+        return _untried(report)
     measurements = [
         taken("resnet50.windows-not-finite", len(bad_windows), "", exactly(0)),
         taken("resnet50.ranks-not-finite", len(bad_ranks), "", exactly(0)),
@@ -199,8 +199,12 @@ def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
         taken("resnet50.wrong-sums", sums.wrong, "", exactly(0), note=f"{sums.elements} elements over {sums.ranks} ranks"),
     )
     lines = []
-    if odd:
-        where = ", ".join(f"{_name(rank.index, places)} (rank {rank.rank})" for rank in odd)
+    if odd and 2 * votes[0][1] <= len(report.ranks):
+        lines.append(
+            f"{len(report.ranks)} ranks ended with {len(votes)} different sets of parameters, and no majority says which is right"
+        )
+    elif odd:
+        where = ", ".join(_with_rank(rank, places) for rank in odd)
         lines.append(f"parameters differ on {where} from those of {votes[0][1]} other ranks")
     if sums.wrong:
         by_rank = {rank.rank: rank.index for rank in report.ranks}
@@ -252,6 +256,11 @@ def _times(limit: Limit, count: int) -> Limit:
 
 def _name(index: int, places: Mapping[int, Place]) -> str:
     return places[index].slot if index in places else f"GPU {index}"
+
+
+def _with_rank(rank: Rank, places: Mapping[int, Place]) -> str:
+    name, number = _name(rank.index, places), f"rank {rank.rank}"
+    return name if name == number else f"{name} ({number})"
 
 
 def _untried(report: Report) -> Finding:
