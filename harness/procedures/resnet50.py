@@ -184,7 +184,8 @@ def judge_spread(report: Report, limit: Limit) -> Finding:
 
 def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
     """Do all ranks hold the same parameters at the end, and does the all-reduce add up?"""
-    if not report.ranks or report.allreduce is None:
+    sums = report.allreduce
+    if not report.ranks or (sums is None and len(report.ranks) < 2):
         return _untried(report)
     silent = sorted({gpu.rank for gpu in report.gpus} - {rank.rank for rank in report.ranks})
     if silent:
@@ -192,12 +193,14 @@ def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
     votes = Counter(rank.hash for rank in report.ranks).most_common()
     top = votes[0][0]
     odd = [rank for rank in report.ranks if rank.hash != top]
-    sums = report.allreduce
-    measurements = (
-        taken("resnet50.ranks", sums.ranks, "", exactly(len(report.gpus)), note="ranks that took part in the all-reduce"),
+    took_part = len(report.ranks) if sums is None else sums.ranks
+    measurements = [
+        taken("resnet50.ranks", took_part, "", exactly(len(report.gpus)), note="ranks that took part in the all-reduce"),
         taken("resnet50.parameter-hashes", len(votes), "", exactly(1)),
-        taken("resnet50.wrong-sums", sums.wrong, "", exactly(0), note=f"{sums.elements} elements over {sums.ranks} ranks"),
-    )
+    ]
+    if sums is not None:
+        note = f"{sums.elements} elements over {sums.ranks} ranks"
+        measurements.append(taken("resnet50.wrong-sums", sums.wrong, "", exactly(0), note=note))
     lines = []
     if odd and 2 * votes[0][1] <= len(report.ranks):
         lines.append(
@@ -206,11 +209,12 @@ def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
     elif odd:
         where = ", ".join(_with_rank(rank, places) for rank in odd)
         lines.append(f"parameters differ on {where} from those of {votes[0][1]} other ranks")
-    if sums.wrong:
+    if sums is not None and sums.wrong:
         by_rank = {rank.rank: rank.index for rank in report.ranks}
         where = ", ".join(_name(by_rank[rank], places) if rank in by_rank else f"rank {rank}" for rank in sums.wrong_ranks)
         lines.append(f"the all-reduce gave {sums.wrong} wrong sums{f' on {where}' if where else ''}")
-    return Finding(measurements, "\n".join(lines))
+    unmeasured = "" if sums is not None else report.untried or "the sums of the all-reduce were not checked"
+    return Finding(tuple(measurements), "\n".join(lines), unmeasured=unmeasured)
 
 
 def floor_for(identity: Identity, floors: Sequence[Floor]) -> Floor | None:

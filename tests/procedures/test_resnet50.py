@@ -335,3 +335,12 @@ def test_one_device_is_compared_with_nobody():
     found = dict(judge_alone(report, Resnet50(floor=())))
     assert set(found) == {"resnet50.nan", "resnet50.ranks", "resnet50.spread", "resnet50.floor"}
     assert found["resnet50.ranks"].unmeasured == "one device alone"
+
+
+def test_parameters_are_compared_even_where_the_sums_were_not_checked():
+    equal = judge_ranks(a_report(allreduce=None, untried="inside its graph"), PLACES)
+    assert outcomes(equal) == {"resnet50.ranks": Outcome.PASS, "resnet50.parameter-hashes": Outcome.PASS}
+    assert equal.unmeasured == "inside its graph"
+    ranks = (*(Rank(index, index, "equal") for index in range(3)), Rank(3, 3, "astray"))
+    odd = judge_ranks(a_report(allreduce=None, ranks=ranks), PLACES)
+    assert odd.explanation == "parameters differ on slot3 (rank 3) from those of 3 other ranks"
