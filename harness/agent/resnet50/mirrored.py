@@ -23,7 +23,7 @@ from .pytorch import driver_version
 Line = Dict[str, Any]
 
 STUDY_STEPS = 24
-"""Of this network's loss on one fixed batch, 8 steps leave 93 % on a processor, too near to the 90 % that are expected of a healthy one."""
+"""Eight leave 93 % of the loss of one fixed batch (seen on a processor), too near to the 90 % that a healthy device goes below."""
 
 _CLASSES = 1000
 _SEED = 20260
