@@ -25,6 +25,7 @@ app = typer.Typer(
 bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Draft and check bench files.")
 lab_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The virtual lab.")
 pcie_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Explain what a machine's PCI tree shows.")
+smoke_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Try one workload on this machine, without a bench.")
 tape_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at and check recordings.")
 agent_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="What runs on the machine under test.")
 bios_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="BIOS settings: show, plan, apply, take back.")
@@ -33,6 +34,7 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(bios_app, name="bios")
 app.add_typer(lab_app, name="lab")
 app.add_typer(pcie_app, name="pcie")
+app.add_typer(smoke_app, name="smoke")
 app.add_typer(tape_app, name="tape")
 
 TapesOption = Annotated[Path | None, typer.Option("--tapes", metavar="DIR", help="Where tapes are read and written.")]
@@ -410,6 +412,30 @@ def pcie_analyze(
     for line in [pcie_command.as_json(analysis)] if as_json else pcie_command.as_text(analysis):
         typer.echo(line)
     raise typer.Exit(1 if analysis.failed else 0)
+
+
+@smoke_app.callback()
+def smoke() -> None:
+    """Try one workload on this machine, without a bench."""
+
+
+@smoke_app.command("resnet50")
+def smoke_resnet50(  # noqa: PLR0917 - typer reads the options off the parameters
+    device: Annotated[str, typer.Option("--device", metavar="cuda|cpu", help="On what.")] = "cuda",
+    framework: Annotated[str, typer.Option("--framework", metavar="pytorch|tensorflow", help="With what.")] = "pytorch",
+    ranks: Annotated[int, typer.Option("--ranks", metavar="N", help="Processes; every GPU, or two on the processor.")] = 0,
+    windows: Annotated[int, typer.Option("--windows", metavar="N", help="Measured windows.")] = 0,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", help="Steps a window.")] = 0,
+    batch: Annotated[int, typer.Option("--batch", metavar="N", help="Images a step and device.")] = 0,
+    python: Annotated[str, typer.Option("--python", metavar="FILE", help="A Python that has the framework.")] = "",
+) -> None:
+    """Train ResNet-50 for a moment on every device alone and on all together; exit status 1 where one computes wrongly."""
+    from harness.cli.smoke import Wish, train_here
+    from harness.plugin.signals import orderly_ends
+
+    with orderly_ends():
+        status = train_here(Wish(device, framework, ranks, windows, steps, batch, python))
+    raise typer.Exit(status)
 
 
 @tape_app.command("check")

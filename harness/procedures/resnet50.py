@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.devices.resnet50 import Identity, Report
+from harness.devices.resnet50 import FULL_SIZE, Identity, Rank, Report, Solo
 from harness.limits import Limit, Outcome, exactly
-from harness.platform import Floor
+from harness.platform import Floor, Resnet50
 from harness.procedures.finding import Finding, taken
 from harness.procedures.places import Place
 from harness.units import number
@@ -21,7 +21,38 @@ from harness.units import number
 FEWEST_WINDOWS = 5
 """Below this a spread says nothing; public logs with ten tell healthy runs (1.7 % at most) from sick ones (4.2 % at least)."""
 
+LEARNED = 0.9
+"""A network that trains learns one fixed batch by heart: after a few steps its loss is below this share of the first."""
+
 NOT_JUDGED = "baseline recorded, not judged"
+
+
+def name_devices(report: Report) -> dict[int, Place]:
+    """Names for the devices of a machine without a platform: ``GPU 3 (0000:3f:00.0)``, or ``rank 1`` on a processor."""
+    if report.identity.device == "cpu":
+        return {gpu.index: Place(f"rank {gpu.rank}") for gpu in report.gpus}
+    return {gpu.index: Place(f"GPU {gpu.index}{f' ({gpu.address})' if gpu.address else ''}") for gpu in report.gpus}
+
+
+def judge_alone(report: Report, limits: Resnet50) -> list[tuple[str, Finding]]:
+    """Every check of a machine without a platform, by its id and, for checks of one device, its name.
+
+    How fast ranks that share one processor are says nothing about a device, so there only what they computed is judged.
+    """
+    places = name_devices(report)
+    findings = [(f"resnet50.hash {place}", judge_hash(report, places, index)) for index, place in places.items()]
+    findings = findings if len(places) > 1 else []
+    findings += [("resnet50.nan", judge_finite(report, places)), ("resnet50.ranks", judge_ranks(report, places))]
+    if report.identity.device != "cpu":
+        if len(places) > 1:
+            findings += [
+                (f"resnet50.straggler {place}", judge_straggler(report, places, index, limits.solo))
+                for index, place in places.items()
+            ]
+            findings.append(("resnet50.efficiency", judge_efficiency(report, limits.efficiency)))
+        findings.append(("resnet50.spread", judge_spread(report, limits.spread)))
+    findings.append(("resnet50.floor", judge_floor(report, places, limits.floors, len(places))))
+    return findings
 
 
 def judge_hash(report: Report, places: Mapping[int, Place], index: int) -> Finding:
@@ -63,17 +94,17 @@ def judge_straggler(report: Report, places: Mapping[int, Place], index: int, lim
 
 def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
     """Was every loss and gradient a finite number?"""
-    if not report.windows and not report.ranks:
-        return _untried(report)
     bad_windows = [window.number for window in report.windows if window.loss is None]
     bad_ranks = sorted((rank.bad_step, rank.index) for rank in report.ranks if rank.bad_step is not None)
     bad_solos = sorted((solo.bad_step, solo.index) for solo in report.solos if solo.bad_step is not None)
     without_loss = sorted(solo.index for solo in report.solos if solo.bad_step is None and solo.loss is None)
-    measurements = (
+    if not report.windows and not report.ranks and not bad_solos and not without_loss:
+        return _untried(report)
+    measurements = [
         taken("resnet50.windows-not-finite", len(bad_windows), "", exactly(0)),
         taken("resnet50.ranks-not-finite", len(bad_ranks), "", exactly(0)),
         taken("resnet50.solos-not-finite", len(bad_solos) + len(without_loss), "", exactly(0)),
-    )
+    ]
     lines = []
     if bad_solos:
         lines.append(f"alone: {', '.join(f'{_name(index, places)} at step {step}' for step, index in bad_solos)}")
@@ -87,7 +118,16 @@ def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
         )
     if bad_windows:
         lines.append(f"the loss is no finite number from window {bad_windows[0]} on")
-    return Finding(measurements, "\n".join(lines))
+    tried = [solo for solo in report.solos if solo.first_loss is not None and solo.loss is not None]
+    if tried:
+        dull = [solo for solo in tried if not _learned(solo)]
+        measurements.append(taken("resnet50.solos-not-learning", len(dull), "", exactly(0)))
+        lines += [
+            f"alone: {_name(solo.index, places)} does not learn one fixed batch: its loss went from {solo.first_loss:.3g} to "
+            f"{solo.loss:.3g} (below {LEARNED:.0%} of the first is expected)"
+            for solo in dull
+        ]
+    return Finding(tuple(measurements), "\n".join(lines))
 
 
 def judge_floor(report: Report, places: Mapping[int, Place], floors: Sequence[Floor], present: int) -> Finding:
@@ -144,7 +184,8 @@ def judge_spread(report: Report, limit: Limit) -> Finding:
 
 def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
     """Do all ranks hold the same parameters at the end, and does the all-reduce add up?"""
-    if not report.ranks or report.allreduce is None:
+    sums = report.allreduce
+    if not report.ranks or (sums is None and len(report.ranks) < 2):
         return _untried(report)
     silent = sorted({gpu.rank for gpu in report.gpus} - {rank.rank for rank in report.ranks})
     if silent:
@@ -152,27 +193,40 @@ def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
     votes = Counter(rank.hash for rank in report.ranks).most_common()
     top = votes[0][0]
     odd = [rank for rank in report.ranks if rank.hash != top]
-    sums = report.allreduce
-    measurements = (
-        taken("resnet50.ranks", sums.ranks, "", exactly(len(report.gpus)), note="ranks that took part in the all-reduce"),
+    took_part = len(report.ranks) if sums is None else sums.ranks
+    measurements = [
+        taken("resnet50.ranks", took_part, "", exactly(len(report.gpus)), note="ranks that took part in the all-reduce"),
         taken("resnet50.parameter-hashes", len(votes), "", exactly(1)),
-        taken("resnet50.wrong-sums", sums.wrong, "", exactly(0), note=f"{sums.elements} elements over {sums.ranks} ranks"),
-    )
+    ]
+    if sums is not None:
+        note = f"{sums.elements} elements over {sums.ranks} ranks"
+        measurements.append(taken("resnet50.wrong-sums", sums.wrong, "", exactly(0), note=note))
     lines = []
-    if odd:
-        where = ", ".join(f"{_name(rank.index, places)} (rank {rank.rank})" for rank in odd)
+    if odd and 2 * votes[0][1] <= len(report.ranks):
+        lines.append(
+            f"{len(report.ranks)} ranks ended with {len(votes)} different sets of parameters, and no majority says which is right"
+        )
+    elif odd:
+        where = ", ".join(_with_rank(rank, places) for rank in odd)
         lines.append(f"parameters differ on {where} from those of {votes[0][1]} other ranks")
-    if sums.wrong:
+    if sums is not None and sums.wrong:
         by_rank = {rank.rank: rank.index for rank in report.ranks}
         where = ", ".join(_name(by_rank[rank], places) if rank in by_rank else f"rank {rank}" for rank in sums.wrong_ranks)
         lines.append(f"the all-reduce gave {sums.wrong} wrong sums{f' on {where}' if where else ''}")
-    return Finding(measurements, "\n".join(lines))
+    unmeasured = "" if sums is not None else report.untried or "the sums of the all-reduce were not checked"
+    return Finding(tuple(measurements), "\n".join(lines), unmeasured=unmeasured)
 
 
 def floor_for(identity: Identity, floors: Sequence[Floor]) -> Floor | None:
-    """The floor of exactly this software, or None."""
+    """The floor of exactly this software, or None. No floor is for smaller images, or for training without a GPU."""
+    if identity.size != FULL_SIZE or identity.device != "cuda":
+        return None
     wanted = (identity.framework, identity.precision, identity.compiler, identity.batch)
     return next((floor for floor in floors if (floor.framework, floor.precision, floor.compiler, floor.batch) == wanted), None)
+
+
+def _learned(solo: Solo) -> bool:
+    return solo.loss is None or solo.first_loss is None or solo.loss < LEARNED * solo.first_loss
 
 
 def _why_slow(report: Report, places: Mapping[int, Place], floor: Floor, present: int) -> str:
@@ -206,6 +260,11 @@ def _times(limit: Limit, count: int) -> Limit:
 
 def _name(index: int, places: Mapping[int, Place]) -> str:
     return places[index].slot if index in places else f"GPU {index}"
+
+
+def _with_rank(rank: Rank, places: Mapping[int, Place]) -> str:
+    name, number = _name(rank.index, places), f"rank {rank.rank}"
+    return name if name == number else f"{name} ({number})"
 
 
 def _untried(report: Report) -> Finding:

@@ -103,3 +103,23 @@ def test_a_loss_that_python_prints_as_nan_is_no_number_either():
         {"kind": "window", "number": 1, "rate": 100.0, "loss": float("nan")}, {"kind": "solo", "index": 0, "loss": float("inf")}
     )
     assert (report.windows[0].loss, report.solos[0].loss) == (None, None)
+
+
+def test_smaller_images_another_device_and_another_exchange_are_read_and_said():
+    hello = HELLO | {"size": 64, "device": "cpu"}
+    report = run_resnet50(Host(Lane([hello, {"kind": "transport", "backend": "gloo", "p2p": 0}]), VirtualClock()))
+    assert str(report.identity) == "tensorflow fp16 xla batch 512 at 64x64 on cpu"
+    assert str(report.transport) == "gloo, over loopback"
+    assert (run().identity.size, run().identity.device) == (224, "cuda")
+
+
+def test_the_first_loss_of_a_solo_run_is_read_where_the_worker_says_it():
+    solo = {"kind": "solo", "index": 0, "rate": 17.5, "hash": "a", "loss": 3.3, "bad_step": None}
+    report = run(solo | {"first_loss": 7.6}, solo | {"index": 1})
+    assert [solo.first_loss for solo in report.solos] == [7.6, None]
+
+
+def test_further_options_go_to_the_worker_as_they_are():
+    lane = Lane([HELLO])
+    run_resnet50(Host(lane, VirtualClock()), "--device", "cpu", windows=5)
+    assert lane.asked == ["agent resnet50 --windows 5 --device cpu"]

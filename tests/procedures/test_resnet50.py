@@ -8,9 +8,11 @@ import pytest
 
 from harness.devices.resnet50 import AllReduce, Identity, Rank, RankGpu, Report, Solo, Telemetry, Transport, Window
 from harness.limits import Outcome, at_least, at_most
-from harness.platform import Floor
+from harness.platform import Floor, Resnet50
 from harness.procedures.places import Place
 from harness.procedures.resnet50 import (
+    floor_for,
+    judge_alone,
     judge_efficiency,
     judge_finite,
     judge_floor,
@@ -271,3 +273,74 @@ def test_three_percent_separate_recorded_healthy_runs_from_sick_ones():
     assert len(spreads) > 30
     assert all("fp16" in name and "XLA" not in name and "-1gpus" not in name for name in sick)
     assert all(spread <= 1.7 or spread >= 4.2 for spread in (round(spread, 1) for spread in spreads.values()))
+
+
+# a machine without a platform
+
+
+def test_a_solo_run_that_was_no_number_is_named_even_where_nothing_else_was_tried():
+    report = a_report(solos=solos(s1={"bad_step": 3, "loss": None}), windows=(), ranks=(), untried="alone, rank 1 ...")
+    finding = judge_finite(report, PLACES)
+    assert outcomes(finding)["resnet50.solos-not-finite"] is Outcome.FAIL
+    assert finding.explanation == "alone: slot1 at step 3"
+    assert judge_finite(a_report(windows=(), ranks=(), untried="why"), PLACES).unmeasured == "why"
+
+
+def test_a_gpu_that_does_not_learn_one_batch_by_heart_is_named():
+    report = a_report(solos=solos(s0={"first_loss": 8.0, "loss": 7.1}, s1={"first_loss": 8.0, "loss": 7.3}))
+    finding = judge_finite(report, PLACES)
+    assert outcomes(finding)["resnet50.solos-not-learning"] is Outcome.FAIL
+    assert finding.explanation.startswith("alone: slot1 does not learn one fixed batch: its loss went from 8 to 7.3")
+    assert "slot0" not in finding.explanation
+
+
+def test_two_ranks_that_differ_have_no_majority():
+    report = a_report(gpus=GPUS[:2], ranks=(Rank(0, 0, "a"), Rank(1, 1, "b")), allreduce=AllReduce(2, 1024, 0))
+    finding = judge_ranks(report, PLACES)
+    assert outcomes(finding)["resnet50.parameter-hashes"] is Outcome.FAIL
+    assert finding.explanation == "2 ranks ended with 2 different sets of parameters, and no majority says which is right"
+
+
+@pytest.mark.parametrize("different", [{"size": 64}, {"device": "cpu"}])
+def test_a_floor_is_for_full_images_on_gpus_only(different):
+    assert floor_for(IDENTITY, [FLOOR]) is FLOOR
+    assert floor_for(replace(IDENTITY, **different), [FLOOR]) is None
+
+
+def test_gpus_without_a_platform_are_judged_by_every_rule_and_named_by_index_and_address():
+    report = a_report(solos=solos(s2={"hash": "other"}, s1={"rate": 900.0}))
+    found = dict(judge_alone(report, Resnet50(floor=())))
+    names = [f"GPU {index} (0000:4{index}:00.0)" for index in range(4)]
+    singles = ("resnet50.nan", "resnet50.ranks", "resnet50.efficiency", "resnet50.spread", "resnet50.floor")
+    assert set(found) == {*(f"resnet50.{check} {name}" for name in names for check in ("hash", "straggler")), *singles}
+    assert [check for check, finding in found.items() if finding.explanation] == [
+        f"resnet50.hash {names[2]}",
+        f"resnet50.straggler {names[1]}",
+    ]
+    assert "recorded, not judged" in found["resnet50.floor"].unmeasured
+
+
+def test_ranks_on_a_processor_are_not_judged_by_their_speed():
+    report = a_report(identity=replace(IDENTITY, device="cpu"), solos=solos(s1={"rate": 100.0}))
+    found = dict(judge_alone(report, Resnet50(floor=(FLOOR,))))
+    assert set(found) == {
+        "resnet50.hash rank 0", "resnet50.hash rank 1", "resnet50.hash rank 2", "resnet50.hash rank 3",
+        "resnet50.nan", "resnet50.ranks", "resnet50.floor",
+    }  # fmt: skip
+    assert not [finding for finding in found.values() if finding.explanation]
+
+
+def test_one_device_is_compared_with_nobody():
+    report = a_report(gpus=GPUS[:1], solos=solos()[:1], ranks=(), allreduce=None, untried="one device alone")
+    found = dict(judge_alone(report, Resnet50(floor=())))
+    assert set(found) == {"resnet50.nan", "resnet50.ranks", "resnet50.spread", "resnet50.floor"}
+    assert found["resnet50.ranks"].unmeasured == "one device alone"
+
+
+def test_parameters_are_compared_even_where_the_sums_were_not_checked():
+    equal = judge_ranks(a_report(allreduce=None, untried="inside its graph"), PLACES)
+    assert outcomes(equal) == {"resnet50.ranks": Outcome.PASS, "resnet50.parameter-hashes": Outcome.PASS}
+    assert equal.unmeasured == "inside its graph"
+    ranks = (*(Rank(index, index, "equal") for index in range(3)), Rank(3, 3, "astray"))
+    odd = judge_ranks(a_report(allreduce=None, ranks=ranks), PLACES)
+    assert odd.explanation == "parameters differ on slot3 (rank 3) from those of 3 other ranks"

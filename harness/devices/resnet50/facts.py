@@ -18,12 +18,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+FULL_SIZE = 224
+"""Side in pixels of the images that every published rate is for."""
+
 _PERCENT = 100.0
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The software that trained. The first four decide which floor there is; ``versions`` by library name."""
+    """The software that trained. The first four decide which floor there is; ``versions`` by library name.
+
+    ``size`` is the side of the images in pixels and ``device`` is cuda or cpu: floors are known for 224 pixels on GPUs only.
+    """
 
     framework: str = ""
     precision: str = ""
@@ -32,9 +38,14 @@ class Identity:
     data: str = ""
     driver: str = ""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    size: int = FULL_SIZE
+    device: str = "cuda"
 
     def __str__(self) -> str:
-        return f"{self.framework} {self.precision} {self.compiler} batch {self.batch}"
+        words = [self.framework, self.precision, self.compiler, "batch", str(self.batch)]
+        words += [] if self.size == FULL_SIZE else ["at", f"{self.size}x{self.size}"]
+        words += [] if self.device == "cuda" else ["on", self.device]
+        return " ".join(words)
 
     @property
     def details(self) -> str:
@@ -55,13 +66,17 @@ class RankGpu:
 
 @dataclass(frozen=True)
 class Solo:
-    """One GPU on its own: images/s, hash of loss and weights, loss at the end; ``bad_step`` the first whose loss was not finite."""
+    """One GPU on its own: images/s, hash of loss and weights, loss of one fixed batch at the end and at the first step.
+
+    ``bad_step`` is the first whose loss was not finite; ``first_loss`` is None where the worker did not say it.
+    """
 
     index: int
     rate: float | None = None
     hash: str = ""
     loss: float | None = None
     bad_step: int | None = None
+    first_loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -95,13 +110,19 @@ class AllReduce:
 
 @dataclass(frozen=True)
 class Transport:
-    """How many of the collective's channels went peer to peer, through shared host memory, or over a network."""
+    """How many of the collective's channels went peer to peer, through shared host memory, or over a network.
+
+    Only the ``backend`` nccl tells; gloo, which sums on the processor, has none of them.
+    """
 
     p2p: int = 0
     shm: int = 0
     net: int = 0
+    backend: str = "nccl"
 
     def __str__(self) -> str:
+        if self.backend != "nccl":
+            return f"{self.backend}, over loopback"
         return f"{self.p2p} P2P, {self.shm} SHM, {self.net} NET"
 
 

@@ -1,18 +1,19 @@
 """Running the worker ``resnet50`` and reading its report.
 
-The worker ``resnet50 [--windows N]`` prints, one JSON object a line (schema 1):
+The worker ``resnet50 [--windows N] ...`` prints, one JSON object a line (schema 1):
 
+    {"kind":"progress","stage":"start","done":1,"of":20}                        may stand before the hello line too
     {"kind":"hello","worker":"resnet50","schema":1,"framework":"tensorflow","precision":"fp16","compiler":"xla","batch":512,
-     "data":"synthetic","driver":"535.183.01","versions":{"tensorflow":"1.15.5",...},"steps":10}
-    {"kind":"gpu","index":0,"rank":0,"address":"0000:3f:00.0","uuid":"GPU-..."}
-    {"kind":"solo","index":0,"rate":1022.8,"hash":"...","loss":7.749,"bad_step":null}
+     "data":"synthetic","driver":"535.183.01","versions":{"tensorflow":"1.15.5",...},"steps":10,"size":224,"device":"cuda"}
+    {"kind":"gpu","index":0,"rank":0,"address":"0000:3f:00.0","uuid":"GPU-...","name":"..."}
+    {"kind":"solo","index":0,"rate":1022.8,"hash":"...","first_loss":7.6,"loss":3.3,"bad_step":null}
     {"kind":"progress","stage":"windows","done":1,"of":12}
     {"kind":"window","number":1,"rate":19812.2,"loss":7.6}                      loss null: not finite
     {"kind":"rank","rank":0,"index":0,"hash":"...","bad_step":null}
     {"kind":"allreduce","ranks":20,"elements":1048576,"wrong":0,"wrong_ranks":[]}
-    {"kind":"transport","p2p":18,"shm":2,"net":0}
+    {"kind":"transport","backend":"nccl","p2p":18,"shm":2,"net":0}
     {"kind":"telemetry","index":0,"power":248.2,"temperature":68,"reasons":{"sw_power_cap":0.62}}
-    {"kind":"untried","why":"..."}                                              the part with all GPUs was left out
+    {"kind":"untried","why":"..."}                                              a part was left out
     {"kind":"error", ...} and {"kind":"end","lines":N} as everywhere
 
 ``framework`` is tensorflow, pytorch or mxnet; ``precision`` fp16, fp32, amp, bf16 or tf32; ``compiler`` xla, inductor or none. A
@@ -24,20 +25,20 @@ from __future__ import annotations
 
 from harness.devices.fields import Fields, Lines, normal_address
 from harness.devices.host import Host
-from harness.devices.resnet50.facts import AllReduce, Identity, Rank, RankGpu, Report, Solo, Telemetry, Transport, Window
+from harness.devices.resnet50.facts import FULL_SIZE, AllReduce, Identity, Rank, RankGpu, Report, Solo, Telemetry, Transport, Window
 from harness.errors import BenchError
 from harness.ports import OnLine
 
 SCHEMA = 1
 
 
-def run_resnet50(host: Host, *, windows: int = 12, timeout: float = 3600.0, on_line: OnLine | None = None) -> Report:
+def run_resnet50(host: Host, *options: str, windows: int = 12, timeout: float = 3600.0, on_line: OnLine | None = None) -> Report:
     """Train on every GPU alone and on all together, and report; it takes minutes, ``on_line`` gets every line as it comes.
 
-    Raises BenchError where the worker lacks what it needs, CommandFailed where it broke, BringupError where its lines cannot
-    be read.
+    ``options`` are further arguments of the worker, such as ``--device cpu``. Raises BenchError where the worker lacks what it
+    needs or a rank ended early, CommandFailed where the worker broke, BringupError where its lines cannot be read.
     """
-    objects = host.agent("resnet50", "--windows", str(windows), timeout=timeout, on_line=on_line)
+    objects = host.agent("resnet50", "--windows", str(windows), *options, timeout=timeout, on_line=on_line)
     lines = Lines.of("resnet50", objects, SCHEMA)
     if lines.trouble:
         raise BenchError(lines.trouble)
@@ -64,6 +65,8 @@ def _identity(hello: Fields) -> Identity:
         data=hello.text("data", ""),
         driver=hello.text("driver", ""),
         versions={str(name): str(version) for name, version in hello.mapping("versions").items()},
+        size=hello.integer("size", FULL_SIZE),
+        device=hello.text("device", "cuda"),
     )
 
 
@@ -79,6 +82,7 @@ def _solo(fields: Fields) -> Solo:
         hash=fields.text("hash", ""),
         loss=fields.maybe_finite("loss"),
         bad_step=fields.maybe_integer("bad_step"),
+        first_loss=fields.maybe_finite("first_loss"),
     )
 
 
@@ -96,7 +100,7 @@ def _allreduce(fields: Fields) -> AllReduce:
 
 
 def _transport(fields: Fields) -> Transport:
-    return Transport(fields.integer("p2p", 0), fields.integer("shm", 0), fields.integer("net", 0))
+    return Transport(fields.integer("p2p", 0), fields.integer("shm", 0), fields.integer("net", 0), fields.text("backend", "nccl"))
 
 
 def _telemetry(fields: Fields) -> Telemetry:
