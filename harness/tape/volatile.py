@@ -87,6 +87,12 @@ LINES: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """Lines of kernel logs and consoles that are dropped whole: the shape and the reason."""
 
+_IN_THE_MIDDLE = re.compile(r"(?<=[^\n])(?=\[ *\d+\.\d{6}\] )")
+"""Where the kernel spoke into a line that somebody else had begun."""
+
+_PROMPT = re.compile(r"\S+ login:|\S* ?[#$%>]")
+"""A prompt alone on its line: how often one shows depends on who else spoke at that moment."""
+
 BOOT_ID = "boot_id"
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
 
@@ -151,8 +157,9 @@ def plain(text: str) -> str:
 
 def lines(text: str) -> Iterator[str]:
     """The lines of a kernel log or a console that count, as plain text."""
-    for line in plain(text.replace("\r", "")).split("\n"):
-        if line.strip() and not any(shape.search(line) for shape, _ in LINES):
+    apart = _IN_THE_MIDDLE.sub("\n", text.replace("\r", ""))
+    for line in plain(apart).split("\n"):
+        if line.strip() and not _PROMPT.fullmatch(line.strip()) and not any(shape.search(line) for shape, _ in LINES):
             yield line.rstrip()
 
 

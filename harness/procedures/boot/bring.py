@@ -181,9 +181,12 @@ def _with_evidence(story: BootStory, stop: Stop, advice: str, changed: str = "")
     if story.screenshot is not None:
         digest = hashlib.sha256(story.screenshot.image).hexdigest()[:12]
         lines.append(f"screenshot: {len(story.screenshot.image)} bytes, sha256 {digest}...")
-    lines += [f"changed before: {changed}"] * bool(changed)
-    lines += [f"next: {advice}"] * bool(advice)
+    lines += _from_here(changed, advice)
     return replace(story, stop=replace(stop, text="\n".join(lines)))
+
+
+def _from_here(changed: str, advice: str) -> list[str]:
+    return [f"changed before: {changed}"] * bool(changed) + [f"next: {advice}"] * bool(advice)
 
 
 def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
@@ -231,6 +234,11 @@ def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:
         raise
     except BringupError as error:
         stop = Stop(REACH, f"the host does not answer; it is {now}: {error}", Blame.BENCH)
+        if scene.console is not None and host.is_on_console:
+            text = (
+                f"the console, the only way to the host, shows no prompt ({error}), and the BMC says {now}; nothing was restarted"
+            )
+            stop = Stop(CONSOLE, "\n".join((text, *_from_here(scene.changed, NEXT[CONSOLE]))), Blame.BENCH)
         return replace(story, host_error=str(error), stop=stop)
 
 

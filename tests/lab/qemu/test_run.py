@@ -23,7 +23,10 @@ CHANGED = r"changed before: BIOS MmioAbove4Gb Disabled -> Enabled, .*\(JID_\d+\)
 WAITED = r"[\d.]+ (?:s|min)[\w. ]*?"
 SCREEN = {
     faults.WINDOW: (r"> enumerated 20 > BARs assigned 2 >", r"seen pci 0000:\S+ BAR \d \[.*(?:no space|failed to assign)"),
-    faults.ABSENT: (r"pcie\.enumerated failed \(product\) pcie\.enumerated\[slot08\]",),
+    faults.ABSENT: (
+        r"pcie\.chain-link failed \(product\) pcie\.chain-link\[slot08\]",
+        r"the port does not report whether its link",
+    ),
     faults.KERNEL: (
         rf"no new boot in .* \(usual 15 s\): the host did not answer for {WAITED}: OutOfPOST, OSBootStarted",
         r"console: Shell>",
@@ -44,13 +47,14 @@ SCREEN = {
         r"next: read the reason on the screen",
     ),
     faults.CONSOLE_DEAD: (
-        rf"the console, the only way to the host, is silent, and for {WAITED} the BMC says OutOfPOST, OSRunning",
-        CHANGED,
+        r"the console, the only way to the host, shows no prompt \(.*last seen: ''\), and the BMC says OutOfPOST, OSRunning",
+        r"nothing was restarted",
+        r"changed before: BIOS MmioAbove4Gb Disabled -> Enabled",
         r"next: find the port and the rate that talk \(bringup console probe BENCH\)",
     ),
     faults.WRONG_PORT: (
-        rf"the console, the only way to the host, is strange, and for {WAITED} the BMC says OutOfPOST, OSRunning",
-        r"console: \d+\.\d\d \d+\.\d\d",
+        r"the console, the only way to the host, shows no prompt \(.*last seen: '\d+\.\d\d \d+\.\d\d'\)",
+        r"nothing was restarted",
         r"next: find the port and the rate that talk \(bringup console probe BENCH\)",
     ),
     faults.SSH_DEAD: (
