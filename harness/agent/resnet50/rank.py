@@ -118,6 +118,7 @@ class Rank:
         while True:
             piece = os.read(self._orders, 4096)
             if not piece:
+                shutil.rmtree(self.folder, ignore_errors=True)  # the parent would have, had it been let
                 os._exit(1)
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
