@@ -29,8 +29,11 @@ from ..trouble import Trouble
 from .exchange import ELEMENTS, count_channels, wrong_sums
 from .training import Setup, Trainer, hash_of, study
 
-WARM_SECONDS = 60.0
-"""A run that is not steady after so much warm-up is measured as it is; the spread of its windows tells."""
+WARM_SECONDS = {"cuda": 60.0, "cpu": 6.0}
+"""Seconds of warm-up, by device, after which a run that is not steady is measured as it is: the spread of its windows tells.
+
+A processor's rates are not judged, and a shared one is hardly ever steady.
+"""
 
 _STEADY = 0.02
 _SOLO_WINDOWS = 3
@@ -115,6 +118,7 @@ class Rank:
         while True:
             piece = os.read(self._orders, 4096)
             if not piece:
+                shutil.rmtree(self.folder, ignore_errors=True)  # the parent would have, had it been let
                 os._exit(1)
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
@@ -181,17 +185,16 @@ def facts_of(device: Any) -> Dict[str, Any]:
 def _warm_up(trainer: Trainer, steps: int, number: int, *, together: bool) -> float:
     """Train until two windows in a row have nearly one rate; what is compiled or tuned comes before. Rate if it broke, else 0."""
     trainer.stretch(1)
-    last, spent = 0.0, 0.0
-    while spent < WARM_SECONDS:
+    last, spent, enough = 0.0, 0.0, WARM_SECONDS[trainer.setup.device.type]
+    while True:
         stretch = trainer.stretch(steps)
         if stretch.broken:
             return stretch.rate
         spent += steps * trainer.setup.batch * trainer.ranks / stretch.rate
         steady = abs(stretch.rate - last) < _STEADY * stretch.rate
-        if _agreed(steady or spent >= WARM_SECONDS, trainer, number, together=together):
-            break
+        if _agreed(steady or spent >= enough, trainer, number, together=together):
+            return 0.0
         last = stretch.rate
-    return 0.0
 
 
 def _agreed(enough: bool, trainer: Trainer, number: int, *, together: bool) -> bool:

@@ -180,7 +180,8 @@ def test_kill_9_of_one_rank_ends_the_run_and_names_it():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_no_rank_outlives_the_worker(number):
+def test_neither_a_rank_nor_a_folder_outlives_the_worker(number, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     process = start("dull", "--windows", "1000")
     assert process.stdout is not None
     while json.loads(process.stdout.readline())["kind"] != "gpu":
@@ -196,6 +197,7 @@ def test_no_rank_outlives_the_worker(number):
         WallClock().sleep(0.05)
     else:
         pytest.fail("a rank is still there")
+    assert list(tmp_path.glob("resnet50-*")) == []
 
 
 def test_the_ranks_of_a_processor_are_named_as_such(healthy):
