@@ -1,0 +1,98 @@
+"""Runs of the stages, their reports, and the console."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.commands.options import AssumeFreeOption, StealLockOption, TapesOption
+from harness.plugin.settings import BUNDLED_BENCH
+
+run_app = typer.Typer()
+
+
+@run_app.command()
+def run(  # noqa: PLR0917 - typer reads the options off the parameters
+    bench: Annotated[str | None, typer.Option("--bench", metavar="NAME|FILE", help="The machine; needs a mode.")] = None,
+    live: Annotated[bool, typer.Option("--live", help="Touch the machine.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Replay the machine's tape; touch nothing.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Run live; replace the tape if everything passes.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Allow settings to be changed and reboots.")] = False,
+    no_apply: Annotated[bool, typer.Option("--no-apply", help="Only compare, even on a simulated machine.")] = False,
+    danger: Annotated[
+        list[str] | None, typer.Option("--danger", metavar="CLASS", help="Allow a danger class of settings, by name.")
+    ] = None,
+    assume_free: AssumeFreeOption = False,
+    steal_lock: StealLockOption = "",
+    stage: Annotated[list[str] | None, typer.Option("--stage", metavar="NAME", help="Run only this stage.")] = None,
+    suite: Annotated[list[Path] | None, typer.Option("--suite", metavar="PATH", help="Add checks of your own.")] = None,
+    report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where to write reports.")] = Path("reports"),
+    tapes: TapesOption = None,
+    fault: Annotated[list[str] | None, typer.Option("--fault", metavar="ID", help="Switch on a fault of the virtual lab.")] = None,
+) -> None:
+    """Qualify a machine, stage by stage. Without options: replay the bundled recording of a modelled machine."""
+    from harness.cli.run import run_and_report
+    from harness.errors import UsageMistake
+    from harness.plugin.settings import Settings, choose_mode
+    from harness.plugin.signals import orderly_ends
+
+    if apply and no_apply:
+        raise UsageMistake("--apply and --no-apply exclude each other")
+    if bench is None and (live or record):
+        raise UsageMistake("--live and --record need --bench NAME: which machine?")
+    settings = Settings(
+        bench=bench or BUNDLED_BENCH,
+        mode=choose_mode(named=bench is not None, live=live, replay=replay, record=record),
+        apply=True if apply else False if no_apply else None,
+        danger=frozenset(danger or ()),
+        assume_free=assume_free,
+        steal_lock=steal_lock,
+        stages=tuple(stage or ()),
+        suites=tuple(suite or ()),
+        faults=tuple(fault or ()),
+        report=report,
+        tapes=tapes,
+        command=("bringup", *sys.argv[1:]),
+    )
+    with orderly_ends():
+        status = run_and_report(settings)
+    raise typer.Exit(status)
+
+
+@run_app.command()
+def report(
+    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its id below --report.")],
+    reports: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where reports are.")] = Path("reports"),
+    form: Annotated[
+        str, typer.Option("--format", metavar="html|junit|ocp|prometheus|csv|md", help="Print it in this form instead.")
+    ] = "",
+) -> None:
+    """Render the reports of a run again from its record."""
+    from harness.cli.run import print_report, report_again
+
+    if form:
+        print_report(run_folder, reports, form)
+    else:
+        report_again(run_folder, reports)
+
+
+@run_app.command()
+def console(
+    words: Annotated[list[str], typer.Argument(metavar="[probe] BENCH [URL]...", help="The bench; with probe also other ports.")],
+) -> None:
+    """Open a bench's console on this terminal; Ctrl-] ends. With probe: find out which port and baud rate talk."""
+    from harness.cli.console import open_here, probe
+    from harness.errors import UsageMistake
+
+    if words[0] == "probe" and len(words) > 1:
+        found = False
+        for line, talks in probe(words[1], tuple(words[2:])):
+            typer.echo(line)
+            found = found or talks
+        raise typer.Exit(0 if found else 3)
+    if len(words) > 1:
+        raise UsageMistake(f"{words[1]!r}: bringup console takes one bench; only probe takes further ports")
+    open_here(words[0])

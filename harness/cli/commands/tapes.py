@@ -1,0 +1,57 @@
+"""``bringup tape``: look at, check and compare recordings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.commands.options import TapesOption
+
+tape_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at and check recordings.")
+
+
+@tape_app.command("check")
+def tape_check(
+    tape: Annotated[list[str] | None, typer.Argument(metavar="[TAPE]...", help="Folders or bench names; all if none.")] = None,
+    tapes: TapesOption = None,
+) -> None:
+    """Scan tapes again for secrets and for damage. Exit status 4 if anything is found."""
+    from harness.cli.tape import check
+
+    lines, clean = check(tape or [], tapes)
+    for line in lines:
+        typer.echo(line)
+    raise typer.Exit(0 if clean else 4)
+
+
+@tape_app.command("diff")
+def tape_diff(
+    one: Annotated[str, typer.Argument(metavar="A", help="A folder or a bench name.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="Another recording of the same machine doing the same thing.")],
+    tolerance: Annotated[
+        list[str] | None, typer.Option("--tolerance", metavar="TIME|PERCENT", help='Of times: "10 s" and "40 %" if not given.')
+    ] = None,
+    tapes: TapesOption = None,
+) -> None:
+    """Compare two recordings: states collapsed, times within a tolerance. Exit status 1 and a line for each difference."""
+    from harness.cli.tape import diff
+
+    differences = diff(one, other, tapes, tolerance or [])
+    for difference in differences:
+        typer.echo(str(difference))
+    if not differences:
+        typer.echo(f"{one} and {other} tell the same")
+    raise typer.Exit(1 if differences else 0)
+
+
+@tape_app.command("show")
+def tape_show(
+    tape: Annotated[str, typer.Argument(metavar="TAPE", help="A folder or a bench name.")],
+    tapes: TapesOption = None,
+) -> None:
+    """Say what is on a tape: its source first, then its tracks."""
+    from harness.cli.tape import show
+
+    for line in show(tape, tapes):
+        typer.echo(line)
