@@ -85,12 +85,19 @@ def messages(body: Json) -> tuple[Message, ...]:
 
 def explain(body: Json) -> str:
     """One line of what a body says went wrong, for people."""
-    texts = [message.text for message in messages(body) if message.text]
+    texts = [_told(message) for message in messages(body) if message.text]
     if texts:
         return "; ".join(texts)
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
         return _error_text(body["error"].get("message"))
     return " ".join(body.split())[:200] if isinstance(body, str) else ""
+
+
+def _told(message: Message) -> str:
+    """The text of a message, and the properties it is about where the text does not name them (SYS409 says "the object")."""
+    about = (pointer.rpartition("/")[2] for pointer in message.related)
+    unnamed = [name for name in dict.fromkeys(about) if name and name not in message.text]
+    return f"{message.text} [{', '.join(unnamed)}]" if unnamed else message.text
 
 
 def dig(body: Json, *steps: str | int) -> Json | None:

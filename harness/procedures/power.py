@@ -24,17 +24,21 @@ reverse.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.devices.idrac import Idrac
 from harness.devices.idrac_facts import System
 from harness.devices.jobs import Job
 from harness.devices.redfish import suffix
-from harness.errors import DeviceError, RedfishError, Unreachable
+from harness.errors import BenchError, DeviceError, RedfishError, Timeout, Unreachable
 
 ALREADY = frozenset({"PSU501", "PSU502"})
 """Refusals that mean the wanted state is there: already on, already off (EEMI registry 2.9.0)."""
+
+
+COMING_ON = 60.0
+"""Seconds in which a machine that was asked to start is seen to be on; recorded ones are within ten."""
 
 
 class Wanted(StrEnum):
@@ -165,11 +169,15 @@ WAYS: Mapping[tuple[Wanted, bool], Way] = {
 
 @dataclass(frozen=True)
 class ResetSent:
-    """A reset that was asked for, once. ``is_answered`` is False where the answer was lost: only what happens can tell."""
+    """A reset that was asked for. ``is_answered`` is False where the answer was lost: only what happens can tell.
+
+    ``asked`` is 2 where a power-on came to nothing and was asked for again; ``at`` is the last one's time then.
+    """
 
     kind: str
     at: float
     is_answered: bool = True
+    asked: int = 1
 
 
 def choose_reset(wanted: Wanted, system: System) -> str:
@@ -221,9 +229,38 @@ def forbidden(way: Way, standing: Standing, own: str = "") -> str:
 
 
 def send_reset(idrac: Idrac, wanted: Wanted, *, expected_tag: str) -> ResetSent:
-    """Ask for a reset once, right after reading the service tag again. Raises BenchError for another machine, DeviceError."""
+    """Ask for a reset once, right after reading the service tag again. Raises BenchError for another machine, DeviceError.
+
+    A machine that is off and stays off is asked to start once more: firmware of the R640 and R650 took a power-on and did nothing
+    (redhat-performance/jetlag#245).
+    """
     system = idrac.insist_on(expected_tag)
     kind = choose_reset(wanted, system)
+    sent = _ask(idrac, kind)
+    if system.power_state != "Off" or wanted is not Wanted.RESTART or _comes_on(idrac):
+        return sent
+    idrac.insist_on(expected_tag)
+    return replace(_ask(idrac, kind), asked=2)
+
+
+def _comes_on(idrac: Idrac) -> bool:
+    """False only where the machine is seen to stay off; a BMC that does not answer may well have started it."""
+    try:
+        idrac.clock.until(
+            lambda: idrac.system().power_state,
+            lambda power: power != "Off",
+            what="the host to switch on",
+            every=5,
+            within=COMING_ON,
+        )
+    except Timeout as timeout:
+        return timeout.last != "Off"
+    except (BenchError, DeviceError):
+        return True
+    return True
+
+
+def _ask(idrac: Idrac, kind: str) -> ResetSent:
     try:
         return ResetSent(kind, idrac.reset(kind).at)
     except Unreachable:

@@ -21,6 +21,7 @@ from harness.limits import Limit, Outcome, Value, exactly
 from harness.ports import Json
 from harness.procedures.bios.danger import Danger, unnamed
 from harness.procedures.bios.order import arrange
+from harness.procedures.bios.requests import without_done
 
 
 @dataclass(frozen=True)
@@ -168,9 +169,10 @@ def make_plan(
 
 
 def differing(current: Mapping[str, Value | None], wanted: Mapping[str, Limit]) -> dict[str, Limit]:
-    """The limits that do not hold; an attribute that is not there holds none."""
+    """The limits that do not hold; an attribute that is not there holds none, a request only until its effects are there."""
     good = (Outcome.PASS, Outcome.MARGINAL)
-    return {name: limit for name, limit in wanted.items() if limit.judge(current.get(name)) not in good}
+    wrong = {name: limit for name, limit in wanted.items() if limit.judge(current.get(name)) not in good}
+    return without_done(wrong, current, wanted)
 
 
 def _mistake(name: str, target: Value | None, current: Mapping[str, Value | None], registry: Registry) -> str:

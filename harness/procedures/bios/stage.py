@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from harness.devices.idrac_facts import BiosState
 from harness.devices.jobs import Job
@@ -54,7 +55,11 @@ class Trace:
 
 
 def stage(attempt: Attempt) -> Stop | None:
-    """Look once more, then send the one PATCH. Whatever comes of it, it is never sent again."""
+    """Look once more, then send the one PATCH. Whatever comes of it, it is never sent again, but once after a 412.
+
+    Precondition failed means that the service did not look at the values: an iDRAC says so now and then, for an etag that it
+    changed itself (dell/iDRAC-Redfish-Scripting#354).
+    """
     idrac, wanted = attempt.idrac, attempt.story.plan.values
     state, jobs = idrac.bios(), idrac.jobs()
     active = tuple(job for job in jobs if job.is_active)
@@ -162,6 +167,9 @@ def _look_after_refusal(attempt: Attempt, error: RedfishError) -> Stop | None:
     refusal = f"the iDRAC refused the values: HTTP {error.status} ({ids}) {error.detail}".rstrip()
     if trace.jobs:
         return _unproven(attempt, trace, BEFORE_RESET, refusal)
+    if error.status == HTTPStatus.PRECONDITION_FAILED and not attempt.story.refetched and not trace.ours:
+        attempt.tell(refetched=1)
+        return stage(attempt)
     beside = f"; {', '.join(sorted(trace.ours))} became pending all the same" if trace.ours else ""
     return Stop(BEFORE_RESET, f"{refusal}{beside}")
 

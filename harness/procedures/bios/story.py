@@ -25,7 +25,8 @@ ORDER = (LOCKDOWN, LC, PENDING, JOBS, RECONCILE, BEFORE_RESET, STATE, RESULT, RE
 class BiosStory:
     """One attempt, or one look where nothing was to be written.
 
-    ``patches`` counts PATCH requests sent (0 or 1), ``writes`` all that staged something, the making of a job included.
+    ``patches`` counts PATCH requests sent (0 or 1, and one more for each 412 in ``refetched``), ``writes`` all that staged
+    something, the making of a job included.
     ``is_resumed``: the values, or the job too, stood there already just as this plan wants them, from a run that was cut off.
     ``is_settled``: when it came to writing, everything was in effect. ``unproven`` are jobs that may be ours and were left alone.
     ``lost_answer`` says how the answer to a write was lost, where it was; then ``job_id`` was found by looking. ``history`` has the
@@ -41,6 +42,7 @@ class BiosStory:
     stop: Stop | None = None
     patches: int = 0
     writes: int = 0
+    refetched: int = 0
     is_resumed: bool = False
     is_settled: bool = False
     unproven: tuple[Job, ...] = ()
