@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.errors import Blame
 from harness.procedures.bios.preflight import JOBS
 from harness.procedures.bios.story import BEFORE_RESET, RESULT, STATE
@@ -95,6 +97,43 @@ def test_06_a_job_that_is_gone_when_it_ends_is_found_in_the_other_view(failing):
     assert_done(machine, story)
     assert 404 in [answer.status for answer in machine.lane.answers("Oem/Dell/Jobs/") if answer is not None]
     assert machine.lane.answers("/JobService/Jobs/")
+
+
+class Forgetting:
+    """A lane whose iDRAC knows no job any more once it has ended, in no view."""
+
+    def __init__(self, lane, machine):
+        self._lane, self._machine = lane, machine
+
+    def ask(self, question, on_line=None):
+        answer = self._lane.ask(question, on_line)
+        ended = {job.id for job in self._machine.controller.jobs.jobs if job.is_finished}
+        if question.path.rpartition("/")[2] in ended:
+            return replace(answer, status=404, body={"error": {"@Message.ExtendedInfo": [{"MessageId": "IDRAC.2.8.SYS403"}]}})
+        return answer
+
+    def close(self):
+        self._lane.close()
+
+
+def test_06_the_log_tells_the_end_of_a_job_that_no_view_knows_any_more(failing):
+    machine = failing("task-gone")
+    machine.lane.lane = Forgetting(machine.lane.lane, machine.machine)
+    story = machine.bring_bios()
+    assert_done(machine, story)
+    assert story.job.message_id == "JCP037"
+
+
+def test_06_a_job_that_nobody_tells_of_is_no_success(failing, monkeypatch):
+    machine = failing("task-gone")
+    machine.lane.lane = Forgetting(machine.lane.lane, machine.machine)
+    add = machine.machine.controller.log.add
+    monkeypatch.setattr(
+        machine.machine.controller.log, "add", lambda key, *rest, **more: None if key == "JCP037" else add(key, *rest, **more)
+    )
+    story = machine.bring_bios()
+    assert story.stopped_by == RESULT
+    assert "vanished from every view" in story.stopped
 
 
 def test_07_a_job_that_stays_new_ends_the_wait_and_nothing_is_restarted(failing):

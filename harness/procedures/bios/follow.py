@@ -8,9 +8,9 @@ await_schedule ──▶ restart ──▶ follow ─┬─ succeeded, by id and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from harness.devices.jobs import CANCELLED, LC_IN_USE, NEVER_BEGAN, Job, Phase
+from harness.devices.jobs import CANCELLED, FAILED, LC_IN_USE, NEVER_BEGAN, SUCCEEDED, Job, Phase
 from harness.errors import Blame, Timeout
 from harness.procedures.bios.attempt import Attempt
 from harness.procedures.bios.preflight import JOBS, PENDING, foreign_values
@@ -36,6 +36,9 @@ VANISHED = 60.0
 
 MOVING = 60.0
 """Seconds in which a reset that a run sent right before it was cut off shows: it is not sent again while it may be under way."""
+
+LOOKED_BACK = 100
+"""Entries of the Lifecycle log in which the end of a vanished job is looked for: two pages."""
 
 _ENDS = (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 
@@ -97,7 +100,11 @@ def follow(attempt: Attempt) -> Stop | None:
         began = attempt.story.seconds_to(Phase.RUNNING) is not None
         return Stop(RESULT if began else STATE, f"{attempt.story.job} did not end within {within:g} s")
     if job is None or job.phase not in _ENDS:
-        return watch.loss(job)
+        told = watch.told_by_log()
+        if told is None:
+            return watch.loss(job)
+        attempt.note(told)
+        return None if told.phase is Phase.SUCCEEDED else _failure(attempt, told)
     both = attempt.endurance.ask(lambda: attempt.idrac.job(attempt.story.job_id, both=True))
     if both is not None:
         attempt.note(both)
@@ -145,6 +152,20 @@ class _Watch:
         if job is not None and job.phase in _ENDS:
             return True
         return self._has_vanished() or self._was_never_restarted()
+
+    def told_by_log(self) -> Job | None:
+        """The end of a job that no view knows any more, as the Lifecycle log has it; None where that does not say it either."""
+        attempt = self.attempt
+        last = attempt.story.job
+        mark = attempt.endurance.ask(attempt.idrac.lc_mark) if last is not None and self._has_vanished() else None
+        if last is None or mark is None:
+            return None
+        entries = attempt.endurance.ask(lambda: attempt.idrac.lc_log(max(0, mark.number - LOOKED_BACK))) or ()
+        ends = [each for each in entries if last.id in each.arguments and each.message_id in SUCCEEDED | FAILED | CANCELLED]
+        if not ends:
+            return None
+        state = "Completed" if ends[-1].message_id in SUCCEEDED else "Failed"
+        return replace(last, state=state, message_id=ends[-1].message_id, at=attempt.idrac.clock.now())
 
     def loss(self, job: Job | None) -> Stop:
         if self._has_vanished():
