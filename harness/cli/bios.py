@@ -14,6 +14,7 @@ from harness.cli.attributes import read_attributes, read_unit, write_unit
 from harness.cli.machine import Machine, Wish, opened
 from harness.cli.streams import complain
 from harness.cli.streams import show as put
+from harness.clock import wall_time
 from harness.devices.bios_registry import Registry
 from harness.devices.idrac_facts import BiosState
 from harness.errors import BenchError, Blame, BringupError, DeviceError, OwnershipError, RedfishError, UsageMistake
@@ -97,6 +98,7 @@ class Application:
     on_conflict: str = "refuse"
     assume_free: bool = False
     steal_lock: str = ""
+    reports: Path = Path("reports")
 
 
 def apply(asked: Application) -> Page:
@@ -115,6 +117,7 @@ def apply(asked: Application) -> Page:
     with opened(wish) as machine:
         platform = _wanting(machine.platform, wanted)
         put(machine.headline("BIOS apply") + "\n")
+        _keep_what_was(machine, platform, asked.reports)
         _follow_post(machine)
         try:
             changed = change_bios(
@@ -282,6 +285,23 @@ def _follow_post(machine: Machine) -> None:
             tell(what, seconds, seen)
 
     machine.clock.progress = with_post
+
+
+def _keep_what_was(machine: Machine, platform: Platform, reports: Path) -> None:
+    """Keep all settings as they are before the first of them is changed, in the form that ``bringup rescue --restore`` takes.
+
+    A BIOS update or a cleared NVRAM wipes settings in the middle (findbugzero.com, Dell 399964). Raises UsageMistake where the
+    folder cannot be written.
+    """
+    if not differing(machine.idrac.located().bios().attributes, platform.bios.attributes):
+        return
+    file = reports / f"bios-before-{wall_time():%Y%m%d-%H%M%S}-{machine.bench.name}.json"
+    try:
+        reports.mkdir(parents=True, exist_ok=True)
+        write_unit(_unit_of(machine), file, force=True)
+    except OSError as error:
+        raise UsageMistake(f"cannot keep the settings as they are in {file}: {error.strerror}; nothing was changed") from None
+    put(f"settings as they are now: {file} (bringup rescue --restore takes it)\n")
 
 
 def _told(machine: Machine, platform: Platform, changed: Changed, asked: Application) -> list[str]:

@@ -19,6 +19,12 @@ from harness.procedures.bios.settings import Kind, Unit, compare, is_secret
 MODEL = "model-lqd8360"
 
 
+@pytest.fixture(autouse=True)
+def _a_folder_of_its_own(tmp_path, monkeypatch):
+    """What is written to ./reports stays out of everybody's way."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """Every question that reaches the modelled BMC."""
@@ -122,6 +128,22 @@ def test_apply_ends_with_the_proof_and_the_hand_over(asked, capsys):
     assert re.search(r"to complete: \d+:\d\d, last seen JID_\d+ BIOSConfiguration Running \(PR20, \d+ %\); ", out.err)
     assert "InPOST, MemoryInitializationStarted" in out.err
     assert [key.split()[0] for key in writes(asked)] == ["PATCH", "POST"]
+
+
+def test_apply_keeps_the_settings_of_before_in_a_file_that_can_be_applied_again(capsys, tmp_path):
+    bios.apply(bios.Application(MODEL))
+    (kept,) = (tmp_path / "reports").iterdir()
+    assert f"settings as they are now: reports/{kept.name}" in capsys.readouterr().out
+    before = read_attributes(kept)
+    assert before["MmioAbove4Gb"].bounds == ("Disabled",)
+    assert "SetupPassword" not in kept.read_text()
+
+
+def test_an_apply_that_cannot_keep_what_was_changes_nothing(asked, tmp_path):
+    (tmp_path / "reports").write_text("in the way")
+    with pytest.raises(UsageMistake, match="nothing was changed"):
+        bios.apply(bios.Application(MODEL))
+    assert writes(asked) == []
 
 
 def test_apply_of_what_is_already_so_sends_no_write(asked, tmp_path):

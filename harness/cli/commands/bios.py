@@ -57,6 +57,9 @@ def bios_apply(  # noqa: PLR0917 - typer reads the options off the parameters
     ] = "refuse",
     assume_free: AssumeFreeOption = False,
     steal_lock: StealLockOption = "",
+    folder: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where the settings of before are kept.")] = Path(
+        "reports"
+    ),
     fault: FaultOption = None,
 ) -> None:
     """Change settings and restart the machine; end only when the values are read back after a proven new boot."""
@@ -72,6 +75,7 @@ def bios_apply(  # noqa: PLR0917 - typer reads the options off the parameters
         on_conflict=on_conflict,
         assume_free=assume_free,
         steal_lock=steal_lock,
+        reports=folder,
     )
     with orderly_ends():
         page = apply(asked)
