@@ -95,15 +95,16 @@ def find_member(redfish: Redfish, collection: str, name: str) -> str:
 
 
 def _filled(redfish: Redfish, collection: str) -> list[str]:
-    """The links of a collection, once it has any; none where it stays empty."""
+    """The links of a collection; one that is empty now is looked at for FILLING seconds."""
+
+    def look() -> list[str]:
+        return [link(member) for member in redfish.members(collection)]
+
+    if found := look():
+        return found
+    redfish.clock.sleep(PAUSE)
     try:
-        return redfish.clock.until(
-            lambda: [link(member) for member in redfish.members(collection)],
-            bool,
-            what=f"{collection} to have members",
-            every=PAUSE,
-            within=FILLING,
-        )
+        return redfish.clock.until(look, bool, what=f"{collection} to have members", every=PAUSE, within=FILLING)
     except Timeout:
         return []
 
