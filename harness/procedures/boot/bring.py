@@ -234,7 +234,9 @@ def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:
         raise
     except BringupError as error:
         stop = Stop(REACH, f"the host does not answer; it is {now}: {error}", Blame.BENCH)
-        if scene.console is not None and host.is_on_console:
+        if now.server == "PoweredOff":
+            stop = Stop(REACH, f"the host is switched off ({now}), and nothing is started without consent (--apply)", Blame.BENCH)
+        elif scene.console is not None and host.is_on_console and now.is_through:
             text = (
                 f"the console, the only way to the host, shows no prompt ({error}), and the BMC says {now}; nothing was restarted"
             )
