@@ -133,6 +133,9 @@ def apply(asked: Application) -> Page:
         except (BringupError, KeyboardInterrupt):
             complain(f"hand-over: {machine.handover.line()}")
             raise
+        if asked.attributes is not None and (mistakes := changed.story.plan.mistakes):
+            told = "; ".join(f"{mistake.attribute}: {mistake.reason}" for mistake in mistakes)
+            raise UsageMistake(f"{asked.attributes}: {told}; nothing was changed")
         return Page(_told(machine, platform, changed, asked), _status(changed))
 
 

@@ -81,8 +81,9 @@ class Machine:
         """The first line of every output: what is done, to which machine, and whether it is one. Asks the machine."""
         system, manager = self.idrac.system(), self.idrac.manager()
         root = self.idrac.root()
-        source = root.simulated or self.source
-        where = SOURCES.get(source, source)
+        where = SOURCES.get(self.source, self.source)
+        if root.simulated and root.simulated != self.source:
+            where = f"a SIMULATED machine ({root.simulated}) that somebody serves"
         return (
             f"{verb}, LIVE on bench {self.bench.name}: {where}; service tag {system.service_tag or 'unknown'}, {system.model}, "
             f"BIOS {system.bios_version}, iDRAC {manager.firmware_version}"

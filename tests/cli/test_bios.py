@@ -331,3 +331,10 @@ def test_a_plan_from_the_command_line_has_its_status(shell):
     done = shell('"${bringup[@]}" bios plan --bench model-lqd8360')
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "result: can be applied"
+
+
+def test_a_name_that_a_file_gives_wrong_is_a_mistake_of_that_file(asked, tmp_path):
+    file = write(tmp_path, "typo.toml", 'MmioAbove4gb = "Enabled"\n')
+    with pytest.raises(UsageMistake, match=r"typo\.toml: MmioAbove4gb: .*did you mean 'MmioAbove4Gb'\?; nothing was changed"):
+        bios.apply(bios.Application(MODEL, attributes=file))
+    assert writes(asked) == []
