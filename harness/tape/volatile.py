@@ -58,6 +58,7 @@ TEXT: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"; last seen: .*", re.DOTALL), "", "how far a text had come when a wait ended"),
     (re.compile(r"\bbh\.\w+/\d+\."), "bh.*/*.", "the shell's temporary folder, and how many commands came before"),
     (re.compile(r"\b(login|systemd-logind|sshd)\[\d+\]"), r"\1[*]", "process ids"),
+    (re.compile(r"(?<=/input/)input\d+"), "input*", "the kernel numbers input devices in the order in which they happen to come"),
 )
 """Shapes in texts: what stands for them, and the reason."""
 
@@ -80,8 +81,8 @@ LINES: tuple[tuple[re.Pattern[str], str], ...] = (
         "what was freed when the kernel looked, and how long it took",
     ),
     (
-        re.compile(r"^efi: \w+=0x|^RAMDISK: "),
-        "where firmware put its tables and the initrd, which moves with their size",
+        re.compile(r"^efi: \w+=0x|^RAMDISK: |^(?:efi: )?Freeing EFI boot services memory: "),
+        "where firmware put its tables and the initrd, which moves with their size, and what it gives back",
     ),
     (re.compile(r"\d+\.cmd \d+ [0-9a-f]{64} "), "a command of ours as the terminal echoes it"),
 )
@@ -92,6 +93,9 @@ _IN_THE_MIDDLE = re.compile(r"(?<=[^\n])(?=\[ *\d+\.\d{6}\] )")
 
 _PROMPT = re.compile(r"\S+ login:|\S* ?[#$%>]")
 """A prompt alone on its line: how often one shows depends on who else spoke at that moment."""
+
+_PROMPTED = re.compile(r"^\S+ login: (?=\S)")
+"""A prompt before what was typed: where the kernel spoke in between, the echo stands on a line of its own."""
 
 BOOT_ID = "boot_id"
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
@@ -158,7 +162,8 @@ def plain(text: str) -> str:
 def lines(text: str) -> Iterator[str]:
     """The lines of a kernel log or a console that count, as plain text."""
     apart = _IN_THE_MIDDLE.sub("\n", text.replace("\r", ""))
-    for line in plain(apart).split("\n"):
+    for printed in plain(apart).split("\n"):
+        line = _PROMPTED.sub("", printed)
         if line.strip() and not _PROMPT.fullmatch(line.strip()) and not any(shape.search(line) for shape, _ in LINES):
             yield line.rstrip()
 
