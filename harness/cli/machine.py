@@ -94,7 +94,8 @@ class Machine:
 def opened(wish: Wish) -> Iterator[Machine]:
     """Open a bench's machine until the block ends.
 
-    Raises ConfigError and UsageMistake for its files and names, OwnershipError where somebody holds it.
+    Where a block that may write does not end well, Ctrl-C included, the hand-over line is said here; an end that is none of these
+    says it itself. Raises ConfigError and UsageMistake for its files and names, OwnershipError where somebody holds it.
     """
     bench, bench_file = locator.find_bench(wish.bench)
     platform, platform_file = locator.find_platform(bench.platform, bench_file)
@@ -104,7 +105,12 @@ def opened(wish: Wish) -> Iterator[Machine]:
         machine = _machine(wish, bench, platform, platform_file, reach, lanes)
         held.callback(_tell_loose_ends, lanes, machine.handover)
         held.callback(lanes.close)
-        yield machine
+        try:
+            yield machine
+        except BaseException:
+            if wish.writes:
+                complain(f"hand-over: {machine.handover.line()}")
+            raise
 
 
 def _tell_loose_ends(lanes: Lanes, handover: Handover) -> None:
