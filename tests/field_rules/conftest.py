@@ -82,6 +82,11 @@ class Wire:
         return [each for each in self.sent if each.is_login]
 
     @property
+    def clearings(self) -> list[Sent]:
+        """The requests that would take away the jobs of everybody."""
+        return [each for each in self.sent if "CLEARALL" in str(each) or "DeleteJobQueue" in each.path]
+
+    @property
     def machine(self) -> Machine:
         """The only one there was."""
         (machine,) = self.machines
@@ -118,12 +123,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 
     monkeypatch.setattr(IdracApplication, "handle", noting)
     yield noted
-    assert clearing(noted) == []
-
-
-def clearing(wire: Wire) -> list[str]:
-    """The requests that would take away the jobs of everybody."""
-    return [str(each) for each in wire.sent if "CLEARALL" in f"{each.path} {each.body}" or "DeleteJobQueue" in each.path]
+    assert noted.clearings == []
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,11 @@ CHANGES = {
 }
 """A setting of each class that the modelled BIOS has; what comes after a comma only tells cases of a class apart."""
 
-ELSEWHERE = {"mmio": "MmioAbove4Gb has to be on before it can be set off", "password": "no file may hold one", "tpm": "this BIOS has none"}
+ELSEWHERE = {
+    "mmio": "MmioAbove4Gb has to be on before it can be set off",
+    "password": "no file may hold one",
+    "tpm": "this BIOS has none",
+}
 
 
 def class_of(case):
@@ -126,6 +130,7 @@ def test_a_run_with_consent_to_changes_has_none_to_dangerous_ones(run_on_the_mod
     assert wire.writes == []
 
 
+@pytest.mark.slow
 def test_a_check_of_ones_own_does_not_get_past_the_classes_either(run_on_the_model, wire, cases, tmp_path):
     (tmp_path / "test_own.py").write_text(
         "import pytest\n"

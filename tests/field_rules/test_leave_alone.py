@@ -55,6 +55,7 @@ def test_a_plan_and_a_diff_do_not_even_mention_them(bringup, wire, odd):
         wire.sent.clear()
 
 
+@pytest.mark.slow
 def test_a_whole_run_with_consent_sends_none_of_them(run_on_the_model, wire):
     done = run_on_the_model("--apply")
     assert done.status == 0, done.text

@@ -21,6 +21,7 @@ COMMANDS = {
     "rescue": ("rescue", "--bench", "BENCH", "--yes"),
     "rescue, looking": ("rescue", "--bench", "BENCH"),
 }
+SLOW = ("show", "plan", "apply, waiting", "export", "rescue, looking")
 WRONG = "not-the-password"
 
 
@@ -29,7 +30,9 @@ def passwords_tried(wire):
     return [json.loads(sent.body)["Password"] for sent in wire.logins]
 
 
-@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize(
+    "words", [pytest.param(words, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name, words in COMMANDS.items()]
+)
 def test_a_wrong_password_is_one_attempt(served, wire, words):
     service = served()
     done = service.bringup(*words, password=WRONG)

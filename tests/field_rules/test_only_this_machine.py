@@ -18,7 +18,10 @@ WRITING = {
     "rescue": ("rescue", "--bench", "BENCH", "--yes"),
     "run": ("run", "--bench", "BENCH", "--live", "--apply", "--stage", "bmc", "--stage", "bios", "--stage", "boot"),
 }
-every_command_that_writes = pytest.mark.parametrize("words", WRITING.values(), ids=WRITING)
+SLOW = ("apply without a restart", "apply in place of a job")
+every_command_that_writes = pytest.mark.parametrize(
+    "words", [pytest.param(words, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name, words in WRITING.items()]
+)
 
 
 @pytest.mark.socket

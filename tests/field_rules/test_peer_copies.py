@@ -14,7 +14,7 @@ def measured(folder: Path):
     return [line for line in lines if line["kind"] == "measurement"]
 
 
-@pytest.mark.parametrize("fault", ["pcie.iommu", "benign.iommu-identity"])
+@pytest.mark.parametrize("fault", ["pcie.iommu", pytest.param("benign.iommu-identity", marks=pytest.mark.slow)])
 def test_nothing_is_copied_under_a_translating_iommu_and_everything_under_an_identity_one(run_on_the_model, cases, tmp_path, fault):
     """Both kernels are started with intel_iommu=on: the domain of each GPU's group counts, not the command line."""
     done = run_on_the_model("--stage", "p2p", "--fault", fault)

@@ -1,4 +1,4 @@
-"""A machine that cannot POST runs no job that would restore it: there is a way back, it is shown first, and it is taken in order."""
+"""A machine that cannot POST runs no job that would restore it: a way back is shown first, and taken in order."""
 
 from __future__ import annotations
 
