@@ -176,6 +176,20 @@ def test_a_rescue_neither_switches_off_nor_on_while_a_job_is_at_work(bringup, wi
     assert len(done.handovers) == 1
 
 
+@pytest.mark.socket
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [("RAIDConfiguration", "Running"), pytest.param("BIOSConfiguration", "Scheduled", marks=pytest.mark.slow)],
+)
+def test_the_boot_stage_of_a_run_resets_nothing_beside_somebodys_job(served, wire, cases, kind, state):
+    service = served()
+    service.machine.controller.jobs.add(kind, "Configure: somebody's", state=state, message_id="PR20")
+    done = service.bringup("run", "--bench", "BENCH", "--live", "--apply", "--stage", "boot")
+    assert done.status == 3, done.text
+    assert "JID_" in cases()["boot.new-boot"]["message"]
+    assert wire.writes == []
+
+
 # ── the whole queue ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
