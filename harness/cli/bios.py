@@ -17,7 +17,8 @@ from harness.cli.streams import show as put
 from harness.clock import wall_time
 from harness.devices.bios_registry import Registry
 from harness.devices.idrac_facts import BiosState
-from harness.errors import BenchError, Blame, BringupError, DeviceError, OwnershipError, RedfishError, UsageMistake
+from harness.devices.jobs import Job
+from harness.errors import BenchError, Blame, DeviceError, OwnershipError, RedfishError, UsageMistake
 from harness.limits import Limit, Value
 from harness.platform import Platform
 from harness.procedures.bios.bring import look
@@ -119,20 +120,16 @@ def apply(asked: Application) -> Page:
         put(machine.headline("BIOS apply") + "\n")
         _keep_what_was(machine, platform, asked.reports)
         _follow_post(machine)
-        try:
-            changed = change_bios(
-                machine.idrac,
-                platform,
-                machine.consent,
-                machine.handover,
-                expected_tag=machine.tag,
-                host=machine.host,
-                restarts=asked.restarts,
-                conflict=conflict,
-            )
-        except (BringupError, KeyboardInterrupt):
-            complain(f"hand-over: {machine.handover.line()}")
-            raise
+        changed = change_bios(
+            machine.idrac,
+            platform,
+            machine.consent,
+            machine.handover,
+            expected_tag=machine.tag,
+            host=machine.host,
+            restarts=asked.restarts,
+            conflict=conflict,
+        )
         if asked.attributes is not None and (mistakes := changed.story.plan.mistakes):
             told = "; ".join(f"{mistake.attribute}: {mistake.reason}" for mistake in mistakes)
             raise UsageMistake(f"{asked.attributes}: {told}; nothing was changed")
@@ -151,25 +148,37 @@ def clear(bench: str, names: Sequence[str], job: str, attributes: Path | None, f
         idrac.insist_on(machine.tag)
         pending = idrac.bios().pending
         _refuse_foreign(pending, names, _wanting(machine.platform, wanted).bios.attributes)
-        jobs = [each for each in idrac.jobs() if each.is_bios and each.is_active]
-        for each in jobs:
-            if each.id != job or each.is_running:
-                why = "is at work and must not be cut off" if each.is_running else f"waits; name it with --job {each.id}"
-                raise OwnershipError(f"{each} {why}; nothing was taken away")
-        if job and not jobs:
-            raise OwnershipError(f"{job} is no BIOS job that waits; nothing was taken away")
+        jobs = _deletable(idrac.jobs(), job, pending)
         if not pending and not jobs:
-            return Page([headline, "nothing is pending"])
+            return Page([headline, "nothing is pending", f"hand-over: {machine.handover.line()}"])
+        listed = ", ".join([*(each.id for each in jobs), *sorted(pending)])
+        machine.handover.leave("clear", f"{listed} may be there still", "bringup bios clear")
         for each in jobs:
             idrac.delete_job(each.id)
         if pending:
             idrac.clear_pending()
         if left := idrac.bios().pending:
             raise DeviceError(f"{', '.join(sorted(left))} stay pending although they were cleared")
+        machine.handover.clear("clear")
         told = [f"deleted {each.id}" for each in jobs] + [
             f"cleared {_shown(name, value)}" for name, value in sorted(pending.items())
         ]
-        return Page([headline, *told, "nothing is pending"])
+        return Page([headline, *told, "nothing is pending", f"hand-over: {machine.handover.line()}"])
+
+
+def _deletable(queue: Sequence[Job], named: str, pending: Mapping[str, Value | None]) -> list[Job]:
+    """The waiting BIOS job that was named. Raises OwnershipError for one that was not, and while any job is at work."""
+    active = [each for each in queue if each.is_active]
+    jobs = [each for each in active if each.is_bios]
+    at_work = next((each for each in active if each.is_running), None)
+    if at_work is not None and (jobs or pending):
+        raise OwnershipError(f"{at_work} is at work and must not be cut off; nothing was taken away")
+    for each in jobs:
+        if each.id != named:
+            raise OwnershipError(f"{each} waits; name it with --job {each.id}; nothing was taken away")
+    if named and not jobs:
+        raise OwnershipError(f"{named} is no BIOS job that waits; nothing was taken away")
+    return jobs
 
 
 def export(bench: str, file: Path, faults: Sequence[str], *, force: bool) -> Page:

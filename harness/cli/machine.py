@@ -6,7 +6,7 @@ bench ─▶ reach ─▶ lanes ─▶ guard ─▶ Machine     the end of the b
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +94,7 @@ class Machine:
 def opened(wish: Wish) -> Iterator[Machine]:
     """Open a bench's machine until the block ends.
 
+    Where a block that may write ends with an error, Ctrl-C included, the hand-over line is said here; what ends well says it.
     Raises ConfigError and UsageMistake for its files and names, OwnershipError where somebody holds it.
     """
     bench, bench_file = locator.find_bench(wish.bench)
@@ -102,17 +103,23 @@ def opened(wish: Wish) -> Iterator[Machine]:
     with ExitStack() as held:
         lanes = reach.open_lanes(held)
         machine = _machine(wish, bench, platform, platform_file, reach, lanes)
-        held.callback(_tell_loose_ends, lanes, machine.handover)
+        held.push(_last_words(wish, lanes, machine.handover))
         held.callback(lanes.close)
         yield machine
 
 
-def _tell_loose_ends(lanes: Lanes, handover: Handover) -> None:
-    """What the closed lanes may have left behind belongs to the hand-over too."""
-    for number, loose_end in enumerate(lanes.loose_ends):
-        if text := loose_end():
-            handover.leave(f"lane-{number}", text)
+def _last_words(wish: Wish, lanes: Lanes, handover: Handover) -> Callable[..., None]:
+    """What is called with the error that ended the block, or None: the lanes are closed then, and what they left is said too."""
+
+    def say(_: object, error: BaseException | None, __: object) -> None:
+        loose = {f"lane-{number}": text for number, end in enumerate(lanes.loose_ends) if (text := end())}
+        for key, text in loose.items():
+            handover.leave(key, text)
+        is_said = error is None or not wish.writes
+        for text in loose.values() if is_said else (handover.line(),):
             complain(f"hand-over: {text}")
+
+    return say
 
 
 def _reach(wish: Wish, bench: Bench, bench_file: Path, platform: Platform) -> Reach:

@@ -52,12 +52,10 @@ def rescue(asked: Asked, say: Say, ask: Ask | None) -> int:
     )
     with opened(wish) as machine:
         say(machine.headline("RESCUE"))
-        scene = _scene(machine, asked, restore)
-        try:
-            return _climb(scene, asked, say, ask, machine)
-        finally:
-            if climbs:
-                say(f"hand-over: {machine.handover.line()}")
+        status = _climb(_scene(machine, asked, restore), asked, say, ask, machine)
+        if climbs:
+            say(f"hand-over: {machine.handover.line()}")
+        return status
 
 
 def _scene(machine: Machine, asked: Asked, restore: Mapping[str, Limit]) -> Scene:

@@ -278,6 +278,9 @@ def _start_bare(scene: Scene) -> str:
     idrac = scene.idrac
     if left := _own_parts(scene):
         raise BenchError(f"the fabric gives {len(left)} GPUs to {scene.owner}: that is no bare start")
+    for job in idrac.jobs():
+        if job.is_running:  # an update of firmware runs while the host is off
+            raise BenchError(f"{job} is at work and must not be cut off; nothing was switched on")
     mark = idrac.lc_mark()
     reset = send_reset(idrac, Wanted.RESTART, expected_tag=scene.tag)
     watch = Watch(idrac, None, scene.console, scene.limits, reset, mark.number if mark else 0, "")

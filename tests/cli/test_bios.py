@@ -17,6 +17,7 @@ from harness.ports import Effect
 from harness.procedures.bios.settings import Kind, Unit, compare, is_secret
 
 MODEL = "model-lqd8360"
+NOTHING_LEFT = "hand-over: nothing was left on the machine"
 
 
 @pytest.fixture(autouse=True)
@@ -191,17 +192,17 @@ def test_clear_refuses_what_somebody_else_staged_until_it_is_named(asked):
         bios.clear(MODEL, (), "", None, ("bios.preflight-pending",))
     assert writes(asked) == []
     page = bios.clear(MODEL, ("ProcX2Apic",), "", None, ("bios.preflight-pending",))
-    assert page.lines[1:] == ["cleared ProcX2Apic (Enabled)", "nothing is pending"]
+    assert page.lines[1:] == ["cleared ProcX2Apic (Enabled)", "nothing is pending", NOTHING_LEFT]
     assert len(writes(asked)) == 1
 
 
 def test_clear_takes_what_is_wanted_here_without_a_name(tmp_path):
     file = write(tmp_path, "own.toml", 'ProcX2Apic = "Enabled"\n')
-    assert bios.clear(MODEL, (), "", file, ("bios.preflight-pending",)).lines[-1] == "nothing is pending"
+    assert bios.clear(MODEL, (), "", file, ("bios.preflight-pending",)).lines[-2] == "nothing is pending"
 
 
 def test_clear_with_nothing_pending_writes_nothing(asked):
-    assert bios.clear(MODEL, (), "", None, ()).lines[1:] == ["nothing is pending"]
+    assert bios.clear(MODEL, (), "", None, ()).lines[1:] == ["nothing is pending", NOTHING_LEFT]
     assert writes(asked) == []
 
 

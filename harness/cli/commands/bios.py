@@ -92,8 +92,11 @@ def bios_clear(
 ) -> None:
     """Take pending values away: those wanted here, and those that are named."""
     from harness.cli.bios import clear
+    from harness.plugin.signals import orderly_ends
 
-    _say(clear(bench, name or (), job, attributes, fault or ()))
+    with orderly_ends():
+        page = clear(bench, name or (), job, attributes, fault or ())
+    _say(page)
 
 
 @bios_app.command("export")

@@ -15,9 +15,10 @@ from harness.devices.idrac_facts import LcStatus, LogEntry
 from harness.errors import BringupError, TapeError, Timeout
 from harness.limits import Value
 from harness.platform import Boot, Platform
-from harness.procedures.bios.bring import bring_bios
-from harness.procedures.bios.conflict import REFUSE, Conflict, make_way
+from harness.procedures.bios.bring import bring_bios, look
+from harness.procedures.bios.conflict import REFUSE, WAIT, Conflict, make_way
 from harness.procedures.bios.plan import differing
+from harness.procedures.bios.preflight import JOBS, PENDING
 from harness.procedures.bios.story import RESULT, BiosStory
 from harness.procedures.boot.post import RESTARTS
 from harness.procedures.handover import Handover
@@ -53,7 +54,9 @@ def change_bios(
     """
     idrac = idrac.located()
     if conflict is not None and conflict.way != REFUSE:
-        _make_way(idrac, platform, conflict, handover, expected_tag)
+        idrac.insist_on(expected_tag)
+        if conflict.way == WAIT or _would_write(idrac, platform, consent, host):
+            _make_way(idrac, platform, conflict, handover, expected_tag)
     mark = idrac.lc_mark()
     previous = _boot_id(host) if restarts else ""
     story = bring_bios(idrac, platform, consent, handover, expected_tag=expected_tag, host=host, restarts=restarts)
@@ -62,9 +65,14 @@ def change_bios(
     return _prove(idrac, host, platform.boot, story, mark=mark, previous=previous)
 
 
+def _would_write(idrac: Idrac, platform: Platform, consent: Consent, host: Host | None) -> bool:
+    """Nobody's job is deleted for a change that will not be made: of a machine in use or locked, or one that is not agreed to."""
+    story = look(idrac, platform, consent, host=host)
+    return story.plan.can_be_written and (story.stop is None or story.stop.check in (JOBS, PENDING))
+
+
 def _make_way(idrac: Idrac, platform: Platform, conflict: Conflict, handover: Handover, tag: str) -> None:
     """See to others' jobs and values, if anything is to be changed at all."""
-    idrac.insist_on(tag)
     wrong = differing(idrac.bios().attributes, platform.bios.attributes)
     wanted: dict[str, Value] = {name: limit.bounds[0] for name, limit in wrong.items() if limit.kind == "exactly"}
     if wrong:

@@ -22,6 +22,9 @@ PATIENCE = 7200.0
 REFUSE = "refuse"
 """The way that leaves others' jobs and values alone, and stops."""
 
+WAIT = "wait"
+"""The way that touches nothing of others either, and goes on once it is gone."""
+
 KEY = "bios.conflict"
 """The key under which the hand-over knows what a replacement leaves."""
 
@@ -79,6 +82,8 @@ def _replace(idrac: Idrac, job_id: str, handover: Handover, tag: str) -> None:
     if not job.is_bios or job.is_running:
         what = "is at work and must not be cut off" if job.is_running else "does not change BIOS settings"
         raise OwnershipError(f"{job} {what}; nothing was deleted")
+    if at_work := next((other for other in jobs if other.is_running), None):
+        raise OwnershipError(f"{at_work} is at work, and no job is deleted meanwhile; nothing was deleted")
     values = ", ".join(f"{name}={value}" for name, value in sorted(idrac.bios().pending.items())) or "no values"
     idrac.insist_on(tag)
     handover.leave(KEY, f"{job_id} was deleted on request; it was to apply {values}", "stage them again for whoever wanted them")

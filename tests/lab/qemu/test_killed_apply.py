@@ -22,6 +22,8 @@ from harness.live.http import RedfishHttp
 from harness.secret import GivenSecret
 
 pytestmark = [pytest.mark.qemu, pytest.mark.socket]
+RESETS = ("RAC0701", "RAC0702", "RAC0703", "RAC0705")
+"""What the log says of a power-on, a power cycle, a hard and a soft restart that was asked for (EEMI registry 2.9.0)."""
 APPLY = (sys.executable, "-m", "harness", "bios", "apply", "--bench", "virtual-r640")
 
 
@@ -70,6 +72,12 @@ def bios_jobs(kept):
     return asked(kept, lambda idrac: [job for job in idrac.jobs() if job.is_bios])
 
 
+def resets(kept):
+    """How many starts and restarts the iDRAC was ever asked for, as its log tells; those of a BIOS job are not among them."""
+    log = asked(kept, lambda idrac: idrac.lc_log())
+    return [event.message_id for event in log if event.message_id in RESETS]
+
+
 def lost_bars(kept):
     """How many 64-bit regions the kernel could not place; I/O windows of empty ports never have one."""
     done = subprocess.run(
@@ -91,15 +99,18 @@ def test_an_apply_killed_after_its_patch_or_after_its_reset_converges_and_writes
     (job,) = bios_jobs(kept)
     assert (job.id, job.message_id in SUCCEEDED) == (left.id, True), "the job of the killed run, and no second one"
     assert asked(kept, lambda idrac: idrac.bios().attributes["MmioAbove4Gb"]) == "Enabled"
+    assert len(resets(kept)) == 1
     assert lost_bars(kept) == 0
 
     (tmp_path / "narrow.toml").write_text('MmioAbove4Gb = "Disabled"\n')
     narrow = ("--attributes", "narrow.toml", "--danger", "mmio")
     assert killed_when_it_says("to complete", *narrow)
+    assert len(resets(kept)) == 2
     done = applied(*narrow)
     assert done.returncode == 0, done.stdout + done.stderr
     jobs = bios_jobs(kept)
     assert len(jobs) == 2, "one job for each change"
     assert all(job.message_id in SUCCEEDED for job in jobs)
     assert asked(kept, lambda idrac: (idrac.bios().attributes["MmioAbove4Gb"], dict(idrac.bios().pending))) == ("Disabled", {})
+    assert len(resets(kept)) == 2, "one reset for each change"
     assert lost_bars(kept) > 0
