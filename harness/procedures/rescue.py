@@ -24,11 +24,13 @@ from harness.errors import BenchError, BringupError, DeviceError, TapeError, Tim
 from harness.limits import Limit
 from harness.platform import Boot, Platform
 from harness.procedures.bios.change import change_bios
+from harness.procedures.bios.settings import is_secret
 from harness.procedures.boot.post import LOOPS, RESTARTS, Sight, sight
 from harness.procedures.boot.watch import Watch
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED
 from harness.procedures.power import Wanted, send_reset
+from harness.procedures.screen import take_screen
 
 EVIDENCE, OFF, DETACH, BARE, RESTORE = "evidence", "off", "detach", "bare", "restore"
 KEY = "rescue"
@@ -170,17 +172,30 @@ def save_evidence(scene: Scene, trouble: Trouble) -> Evidence:
         "jobs.txt": "\n".join(map(str, trouble.jobs)).encode() or b"no active job",
         "state.txt": f"{trouble.sight}\n{trouble.wrong}".encode(),
     }
-    try:
-        shot = idrac.screenshot()
-        files |= {"screen.png": shot.image} if shot.image else {"screen.txt": b"the iDRAC gave no picture"}
-    except TapeError:
-        raise
-    except BringupError as error:
-        files["screen.txt"] = str(error).encode()
+    screen = take_screen(idrac, with_video=True)
+    files |= {"screen.png": screen.image} if screen.image else {"screen.txt": screen.lacking.encode()}
+    if screen.video:
+        files["boot-video.txt"] = "\n".join(screen.told).encode()
+    files |= _settings(idrac)
     if scene.console is not None:
         with suppress(BenchError):
             files["console.txt"] = scene.console.drain().data[-65536:]
     return Evidence(files)
+
+
+def _settings(idrac: Idrac) -> dict[str, bytes]:
+    """The settings in effect and pending, or why they cannot be read; secrets only by name."""
+    try:
+        state = idrac.bios()
+    except TapeError:
+        raise
+    except BringupError as error:
+        return {"settings.txt": str(error).encode()}
+    lines, pending = (
+        [f"{name} = {'(not shown: a secret)' if is_secret(name) else value}" for name, value in sorted(values.items())]
+        for values in (state.attributes, state.pending)
+    )
+    return {"settings.txt": "\n".join((*lines, "", "pending:", *(pending or ["nothing"]))).encode()}
 
 
 def _watch_start(scene: Scene, seen: Sight) -> tuple[Sight, str]:

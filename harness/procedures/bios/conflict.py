@@ -96,7 +96,9 @@ def _replace(idrac: Idrac, job_id: str, handover: Handover, tag: str) -> None:
     idrac.insist_on(tag)
     its_own = dict(idrac.bios().pending)
     deleted = f"{job_id} was deleted on request; it was to apply {_listed(its_own) or 'no values'}"
-    handover.leave(KEY, f"{deleted}, which may be pending still", "look what is pending (bringup bios show); make a job for it again")
+    handover.leave(
+        KEY, f"{deleted}, which may be pending still", "look what is pending (bringup bios show); make a job for it again"
+    )
     idrac.delete_job(job_id)
     clear_only(idrac, its_own, expected_tag=tag)
     if left := idrac.bios().pending:

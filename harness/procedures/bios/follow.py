@@ -20,6 +20,7 @@ from harness.procedures.boot.post import Sight, sight
 from harness.procedures.clearance import hindrance
 from harness.procedures.host_state import UNDERWAY
 from harness.procedures.power import Wanted, send_reset
+from harness.procedures.screen import take_screen
 from harness.procedures.stop import Stop
 from harness.units import duration
 
@@ -105,7 +106,7 @@ def follow(attempt: Attempt) -> Stop | None:
         return Stop(RESULT if began else STATE, f"{attempt.story.job} did not end within {within:g} s")
     if job is None or job.phase not in _ENDS:
         if stop := watch.standstill():
-            return stop
+            return _with_screen(attempt, stop)
         told = watch.told_by_log()
         if told is None:
             return watch.loss(job)
@@ -196,7 +197,9 @@ class _Watch:
         if waited < attempt.limits.no_progress:
             return None
         if last.is_attended:
-            return Stop(check, f"somebody took the host into {last} and did not leave it for {duration(waited)}; {job}", Blame.BENCH)
+            return Stop(
+                check, f"somebody took the host into {last} and did not leave it for {duration(waited)}; {job}", Blame.BENCH
+            )
         return Stop(check, f"no progress in POST for {duration(waited)}: {last}; {job}")
 
     def told_by_log(self) -> Job | None:
@@ -230,6 +233,12 @@ class _Watch:
         if story.reset is None or story.restarted_at is not None or story.seconds_to(Phase.RUNNING) is not None:
             return False
         return not self.attempt.endurance.is_lost and self.attempt.idrac.clock.now() - story.reset.at >= RESTARTING
+
+
+def _with_screen(attempt: Attempt, stop: Stop) -> Stop:
+    """What the screen shows is kept before anything else is done: it says what the start waits for."""
+    attempt.tell(screen=take_screen(attempt.idrac, with_video=True))
+    return replace(stop, text="\n".join((stop.text, *attempt.story.screen.told)))
 
 
 def _never_scheduled(attempt: Attempt, seconds: float) -> Stop:
