@@ -229,7 +229,8 @@ def rung_named(name, stage, trouble):
 
 
 @pytest.mark.parametrize(
-    ("server", "told"), [("OutOfPOST", "the host got through POST"), ("EnteredF2Setup", "somebody took the host into EnteredF2Setup")]
+    ("server", "told"),
+    [("OutOfPOST", "the host got through POST"), ("EnteredF2Setup", "somebody took the host into EnteredF2Setup")],
 )
 def test_a_host_that_needs_no_rescue_any_more_is_not_switched_off(looping, server, told):
     machine = looping()
