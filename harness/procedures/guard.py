@@ -15,6 +15,7 @@ from harness.consent import Consent
 from harness.errors import BenchError, UsageMistake
 from harness.ports import Effect, HttpAnswer, HttpAsks, HttpQuestion, OnLine
 from harness.procedures.bios.danger import unnamed
+from harness.secret import NOT_SHOWN, holds_secret
 
 SYSTEM = "/redfish/v1/Systems/System.Embedded.1"
 """Where the tag is read until an answer showed where the system is (Dell's path)."""
@@ -67,7 +68,8 @@ class GuardedBmc:
             raise UsageMistake(f"{question.key} would change the machine: that needs --apply")
         for attribute, value in _attributes(question).items():
             for danger in unnamed(attribute, value, self._consent.danger):
-                raise UsageMistake(f"{attribute} = {value}: {danger.why}; that needs --danger {danger.name}")
+                shown = NOT_SHOWN if holds_secret(attribute) else value
+                raise UsageMistake(f"{attribute} = {shown}: {danger.why}; that needs --danger {danger.name}")
         self._insist_on_lock()
         if not self._tag or self._seen != self._tag:
             reread = HttpQuestion.observe("GET", self._system)

@@ -395,3 +395,25 @@ def test_a_queue_that_somebody_took_first_is_the_bench_s_and_says_whose_job_it_i
     assert changed.story.stop.blame is Blame.BENCH
     assert taken[0] in changed.story.stopped
     assert machine.open_jobs == taken
+
+
+@pytest.mark.parametrize("body", [[], "text", None, {"RegistryEntries": []}, {"RegistryEntries": {"Attributes": 3}}])
+def test_a_registry_that_is_rubbish_degrades_with_a_warning(lab, body):
+    machine = lab()
+
+    def rubbish(question, answer):
+        return answer if "BiosRegistry" not in question.path else HttpAnswer(200, {}, body, answer.at, answer.took)
+
+    machine.lane.after = rubbish
+    changed = change(machine, host=None)
+    assert changed.story.stopped == ""
+    assert "registry" in changed.story.plan.warnings[0]
+    assert machine.machine.controller.bios.current["MmioAbove4Gb"] == "Enabled"
+
+
+def test_a_power_cycle_of_the_whole_machine_has_to_be_named(lab):
+    machine = wanting(lab(), PowerCycleRequest="FullPowerCycle")
+    machine.machine.controller.bios.current["PowerCycleRequest"] = "None"
+    changed = change(machine, host=None)
+    assert "--danger power-cycle" in changed.story.stopped
+    assert machine.lane.acts == []
