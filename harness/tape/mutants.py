@@ -108,7 +108,7 @@ def _is_meant(mutant: Mutant, track: str, number: int, event: Exchange) -> bool:
 
 def _holds(event: Exchange, path: tuple[Step, ...]) -> bool:
     """Whether an answer has such a place at all."""
-    value = getattr(event.reply, "body", None)
+    value: Json = getattr(event.reply, "body", None)
     for step in path:
         try:
             value = value[step]
