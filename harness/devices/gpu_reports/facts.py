@@ -96,8 +96,8 @@ class Grid:
     """
 
     quantity: Quantity
-    peers: bool | None
     cells: Mapping[Pair, float] = field(hash=False)
+    peers: bool | None = None
     way: str = "write"
     title: str = ""
 
@@ -283,7 +283,7 @@ class Reading:
     system: Mapping[str, str] = field(default_factory=dict, hash=False)
     unread: tuple[Unread, ...] = ()
 
-    def grid(self, quantity: Quantity, peers: bool | None, way: str = "write") -> Grid | None:
+    def grid(self, quantity: Quantity, *, peers: bool | None, way: str = "write") -> Grid | None:
         """The table of that kind, or None."""
         wanted = (quantity, peers, way)
         return next((grid for grid in self.grids if (grid.quantity, grid.peers, grid.way) == wanted), None)

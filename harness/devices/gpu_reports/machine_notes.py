@@ -1,7 +1,7 @@
 """What lambdal/lambda-tensorflow-benchmark keeps beside its logs: notes on the machine, and a trace of temperatures.
 
-    GPU 0<TAB>Quadro RTX 8000          metadata: names with a tab and a value
-    1593304363, 3325.8, 62, 61, ...,   thermal: time, a clock whose unit nobody states, then degrees Celsius by GPU
+GPU 0<TAB>Quadro RTX 8000          metadata: names with a tab and a value
+1593304363, 3325.8, 62, 61, ...,   thermal: time, a clock whose unit nobody states, then degrees Celsius by GPU
 """
 
 from __future__ import annotations

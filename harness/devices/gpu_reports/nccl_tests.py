@@ -23,7 +23,8 @@ _RANK = re.compile(r"# +Rank +(\d+)(?: +Group +\d+)? +Pid +(\d+) on +(\S+) devic
 _WRONG = re.compile(r"# Out of bounds values : (\d+) (\w+)")
 _AVERAGE = re.compile(r"# Avg bus bandwidth +: ([\d.]+)(?: (\w+))?")
 _ERROR = re.compile(
-    r"Test (?:NCCL |CUDA )?failure|Cuda failure|CUDA error|NCCL failure|unhandled (?:cuda|system) error|internal error|Segmentation|Aborted"
+    r"Test (?:NCCL |CUDA )?failure|Cuda failure|CUDA error|NCCL failure"
+    r"|unhandled (?:cuda|system) error|internal error|Segmentation|Aborted"
 )
 _FIGURE = re.compile(r"\d{1,15}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?")
 

@@ -79,7 +79,8 @@ def _status(said: str) -> Status:
 
 
 def _from_text(text: str) -> Iterator[_Case]:
-    name, rows, has_columns = "", [], False
+    name, has_columns = "", False
+    rows: list[tuple[str, ...]] = []
     for line in text.splitlines():
         if len(line) > 10_000:
             continue
@@ -116,13 +117,13 @@ def _pair(case: _Case, cell: Pair) -> Pair:
 
 
 def _grid(case: _Case) -> Grid | None:
-    if not _between_gpus(case) or "_sm" in case.name and "latency" not in case.name:
+    if not _between_gpus(case) or ("_sm" in case.name and "latency" not in case.name):
         return None
     both = "bidirectional" in case.name
     scale = _MICRO if "latency" in case.name else 2.0 if both else 1.0
     quantity = Quantity.LATENCY if "latency" in case.name else Quantity.BOTH_WAYS if both else Quantity.ONE_WAY
     cells = {_pair(case, cell): value * scale for cell, value in case.cells() if value is not None and cell[0] != cell[1]}
-    return Grid(quantity, True, cells, _way(case), case.name) if cells else None
+    return Grid(quantity, cells, peers=True, way=_way(case), title=case.name) if cells else None
 
 
 def _access(case: _Case) -> Iterator[tuple[Pair, bool]]:

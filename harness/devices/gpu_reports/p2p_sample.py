@@ -46,7 +46,7 @@ def parse(text: str, source: str) -> Reading:
     )
     access = {(int(one), int(other)): can == "CAN" for one, can, other in _ACCESS.findall(text)}
     grids = tuple(
-        Grid(table.quantity, table.peers, table.cells, table.way, table.title)
+        Grid(table.quantity, table.cells, table.peers, table.way, table.title)
         for table in list(_tables(text))  # whole before any of it is looked at
         if table.cells and table.clock != "CPU"
     )

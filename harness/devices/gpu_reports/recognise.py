@@ -1,7 +1,7 @@
 """From the bytes of a file to what is in it: results of GPU tests here, everything else by the readers of machines' files.
 
-    bytes ─ gzip, bzip2, xz ─ text ─┬─ readers of results, each takes its own lines ─ Reading
-                                    └─ dumps (nvidia-smi, topo, lspci, kernel log) ─── Harvest
+bytes ─ gzip, bzip2, xz ─ text ─┬─ readers of results, each takes its own lines ─ Reading
+                                └─ dumps (nvidia-smi, topo, lspci, kernel log) ─── Harvest
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ its last progress line is kept beside its verdict.
 from __future__ import annotations
 
 import re
+from collections import deque
 
 from harness.devices.gpu_reports.facts import Burn, Device, HostRate, Reading, Tool, plural
 
@@ -27,9 +28,7 @@ def looks_like_burn(text: str) -> bool:
 
 def parse_burn(text: str, source: str) -> Reading:
     """Read each GPU's verdict, and what had been done by the last line that tells of it."""
-    last = None
-    for last in _PROGRESS.finditer(text):
-        pass
+    last = next(iter(deque(_PROGRESS.finditer(text), maxlen=1)), None)
     work = _parts(last["work"]) if last else []
     errors = _parts(last["errors"]) if last else []
     verdicts = {int(index): verdict for index, verdict in _VERDICT.findall(text)}
@@ -40,7 +39,9 @@ def parse_burn(text: str, source: str) -> Reading:
         died = "DIED" in wrong or (index < len(work) and "DIED" in work[index])
         burns.append(Burn(index, verdicts.get(index, ""), int(done[0]) if done else None, wrong, died))
     devices = tuple(Device(int(index), name.strip()) for index, name in _LISTED.findall(text))
-    return Reading(Tool.GPU_BURN, source, f"{plural(len(burns), 'GPU')} tested" if burns else "", devices=devices, burns=tuple(burns))
+    return Reading(
+        Tool.GPU_BURN, source, f"{plural(len(burns), 'GPU')} tested" if burns else "", devices=devices, burns=tuple(burns)
+    )
 
 
 def _parts(cells: str) -> list[str]:
@@ -61,4 +62,6 @@ def parse_host_copies(text: str, source: str) -> Reading:
     devices = tuple(Device(int(index), name.strip()) for index, name in _DEVICE.findall(text))
     index = devices[0].index if len(devices) == 1 else None
     rates = tuple(HostRate(index, way == "H2D", rate) for way, rate in best.items())
-    return Reading(Tool.BANDWIDTH_TEST, source, f"{plural(len(rates), 'direction')}" if rates else "", devices=devices, host_rates=rates)
+    return Reading(
+        Tool.BANDWIDTH_TEST, source, f"{plural(len(rates), 'direction')}" if rates else "", devices=devices, host_rates=rates
+    )

@@ -1,10 +1,10 @@
 """What SuperBench writes (microsoft/superbenchmark).
 
-    gpu-copy-bw        gpu0_to_gpu1_write_by_dma 279.287        a metric a line: one way, both ways (and), all at once (all)
-    results            {"node": "...", "benchmark/metric:rank": figure, "benchmark/return_code": 0}        a node a line
-    diagnosis          the same with its own verdict: "diagnosis/accept" (JSON), "Category" (JSON lines), or a Markdown table
-    summary            Markdown tables of metric, statistics, values
-    monitor            {"time": "...", "gpu_temperature:0": 26, "gpu_uncorrected_ecc:0": 0}        a sample a line
+gpu-copy-bw        gpu0_to_gpu1_write_by_dma 279.287        a metric a line: one way, both ways (and), all at once (all)
+results            {"node": "...", "benchmark/metric:rank": figure, "benchmark/return_code": 0}        a node a line
+diagnosis          the same with its own verdict: "diagnosis/accept" (JSON), "Category" (JSON lines), or a Markdown table
+summary            Markdown tables of metric, statistics, values
+monitor            {"time": "...", "gpu_temperature:0": 26, "gpu_uncorrected_ecc:0": 0}        a sample a line
 """
 
 from __future__ import annotations
@@ -38,19 +38,23 @@ def parse_copies(text: str, source: str) -> Reading:
         if near != far and value is not None:
             quantity = Quantity.ONE_WAY if word == "to" else Quantity.BOTH_WAYS
             grids.setdefault((quantity, way, engine), {})[int(near), int(far)] = value
-    chosen = {(quantity, way): cells for (quantity, way, engine), cells in sorted(grids.items(), key=lambda item: item[0][2] == "dma")}
+    chosen = {
+        (quantity, way): cells for (quantity, way, engine), cells in sorted(grids.items(), key=lambda item: item[0][2] == "dma")
+    }
     rates = [
         HostRate(int(there or back), bool(host), value)
         for host, there, back, figure in _HOST.findall(text)
         if (value := _figure(figure)) is not None
     ]
-    crowds = tuple(Crowd(int(into), way, value) for into, way, figure in _CROWD.findall(text) if (value := _figure(figure)) is not None)
+    crowds = tuple(
+        Crowd(int(into), way, value) for into, way, figure in _CROWD.findall(text) if (value := _figure(figure)) is not None
+    )
     count = len({index for cells in grids.values() for pair in cells for index in pair})
     return Reading(
         Tool.GPU_COPY,
         source,
         f"copies between {plural(count, 'GPU')}",
-        grids=tuple(Grid(quantity, True, cells, way, f"{quantity} ({way})") for (quantity, way), cells in chosen.items()),
+        grids=tuple(Grid(quantity, cells, peers=True, way=way) for (quantity, way), cells in chosen.items()),
         crowds=crowds,
         host_rates=tuple(rates),
     )
@@ -116,7 +120,9 @@ def _from_table(text: str) -> Iterator[NodeResult]:
 def _diagnosis(nodes: Iterable[NodeResult], source: str) -> Reading:
     told = tuple(nodes)
     bad = sum(bool(node.category) for node in told)
-    return Reading(Tool.SUPERBENCH_DIAGNOSIS, source, f"{plural(len(told), 'node')}, {bad} not accepted" if told else "", nodes=told)
+    return Reading(
+        Tool.SUPERBENCH_DIAGNOSIS, source, f"{plural(len(told), 'node')}, {bad} not accepted" if told else "", nodes=told
+    )
 
 
 def _monitor(samples: list[Mapping[str, Any]], source: str) -> Reading:
@@ -133,7 +139,9 @@ def _monitor(samples: list[Mapping[str, Any]], source: str) -> Reading:
         {gpu: (seen[0], seen[-1]) for gpu, seen in right.items()},
         {gpu: max(seen) for gpu, seen in heat.items()},
     )
-    return Reading(Tool.SUPERBENCH_MONITOR, source, f"{plural(len(samples), 'sample')} of {plural(len(heat), 'GPU')}", monitor=monitor)
+    return Reading(
+        Tool.SUPERBENCH_MONITOR, source, f"{plural(len(samples), 'sample')} of {plural(len(heat), 'GPU')}", monitor=monitor
+    )
 
 
 def _figure(text: str) -> float | None:

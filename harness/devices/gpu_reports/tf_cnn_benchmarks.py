@@ -20,7 +20,9 @@ from harness.devices.gpu_reports.facts import Device, Pair, Reading, Step, Tool,
 
 _STEP = re.compile(r"^(\d{1,7})\timages/sec: (\S{1,20}) \+/- \S+ \(jitter = \S+\)\t(\S{1,20})", re.MULTILINE)
 _TOTAL = re.compile(r"^total images/sec: ([\d.]{1,20})", re.MULTILINE)
-_DEVICE = re.compile(r"device:GPU:(\d{1,3}) with [^\n>]{0,80}-> physical GPU \(device: \d+, name: ([^,\n]+), pci bus id: ([0-9a-f:.]+)")
+_DEVICE = re.compile(
+    r"device:GPU:(\d{1,3}) with [^\n>]{0,80}-> physical GPU \(device: \d+, name: ([^,\n]+), pci bus id: ([0-9a-f:.]+)"
+)
 _PRECISION = re.compile(r"(?<![a-z0-9])(fp16|fp32|amp)(?![a-z0-9])")
 _CONNECTED = re.compile(r"\] ?(\d{1,3}): +((?:[NY] ?)+)\s*$", re.MULTILINE)
 
