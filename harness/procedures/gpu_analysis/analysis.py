@@ -20,7 +20,7 @@ from harness.procedures.gpu_analysis import collectives, training, verdicts
 from harness.procedures.gpu_analysis.inventory import judge_inventory
 from harness.procedures.gpu_analysis.known_lines import judge_lines
 from harness.procedures.gpu_analysis.machine import Machine, machine_of
-from harness.procedures.gpu_analysis.matrices import judge_copies
+from harness.procedures.gpu_analysis.matrices import is_crowd, judge_copies
 from harness.procedures.gpu_analysis.summaries import Summary, of_collectives, of_copies, of_trainings, of_verdicts
 
 _COPIES = (Tool.P2P_SAMPLE, Tool.NVBANDWIDTH, Tool.GPU_COPY)
@@ -83,14 +83,12 @@ class _Told:
 
 
 def _told(readings: tuple[Reading, ...], picture: Picture, platform: Platform | None) -> _Told:
-    driver = next(
-        (reading.system["driver"] for reading in readings if "driver" in reading.system), picture.system.get("driver", "")
-    )
+    noted = next((reading.system["driver"] for reading in readings if "driver" in reading.system), "")
     rules = None if platform is None else platform.p2p
     return _Told(
         readings,
         picture,
-        training.runs_of(readings, driver),
+        training.runs_of(readings, noted or picture.system.get("driver", "")),
         tuple(machine_of(reading, readings, picture, rules) for reading in readings),
         machine_of(None, readings, picture, rules),
         rules or P2p(),
@@ -106,7 +104,10 @@ def _results(told: _Told) -> Iterator[Diagnosis]:
         yield from verdicts.judge_verdicts(reading)
         yield from verdicts.judge_host_rates(reading, machine)
     if told.here.said and not any(reading.tool in _COPIES and (reading.grids or reading.access) for reading in told.readings):
-        yield from judge_copies(Reading(Tool.P2P_SAMPLE, "nvidia-smi topo -p2p"), told.here, told.rules)
+        source = ", ".join(
+            harvest.source for harvest in told.picture.harvests if harvest.matrix and harvest.matrix.what == "peer access"
+        )
+        yield from judge_copies(Reading(Tool.P2P_SAMPLE, source), told.here, told.rules)
     yield from collectives.judge_collectives(told.readings, told.here)
     for run in told.runs:
         yield from training.judge_run(run, told.limits)
@@ -162,6 +163,8 @@ def _gaps_of_copies(reading: Reading, machine: Machine) -> Iterator[Unread]:
         )
     if (Quantity.LATENCY, True) not in kinds:
         yield Unread(f"{source}: the latency of writes", "not in the file; staged copies take 9 us and more")
+    if reading.crowds and not is_crowd(reading):
+        yield Unread(f"{source}: contention", "all others at once are one GPU only; it takes two")
     if reading.tool is Tool.NVBANDWIDTH:
         yield Unread(
             f"{source}: copies from the wrong GPU",

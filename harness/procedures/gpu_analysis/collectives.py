@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.devices.gpu_reports.facts import Collective, Reading
+from harness.devices.gpu_reports.facts import Collective, Reading, plural
 from harness.devices.pcie import Unread
 from harness.procedures.analysis.diagnosis import Diagnosis, Severity
 from harness.procedures.gpu_analysis.known_lines import TOO_MANY
@@ -146,4 +146,4 @@ def _class(run: Collective, machine: Machine) -> str:
 
 
 def _where(run: Collective) -> str:
-    return f"{run.name or 'collective'} over {len(run.ranks)} ranks"
+    return f"{run.name or 'collective'} over {plural(len(run.ranks), 'rank')}"

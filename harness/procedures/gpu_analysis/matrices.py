@@ -245,6 +245,8 @@ def _asymmetric(copies: Copies, rules: P2p, source: str) -> Iterator[Diagnosis]:
 
 def _crowded(reading: Reading, copies: Copies, machine: Machine, rules: P2p) -> Iterator[Diagnosis]:
     """One GPU with all others at once, over the median pair alone: the contention of the p2p stage."""
+    if not is_crowd(reading):
+        return
     together: Mapping[tuple[int, str], float] = {(crowd.index, crowd.way): crowd.rate for crowd in reading.crowds}
     for index in sorted({crowd.index for crowd in reading.crowds}):
         own = [pair for pair in copies.report.pairs if pair.target == index]
@@ -274,6 +276,11 @@ def _crowded(reading: Reading, copies: Copies, machine: Machine, rules: P2p) -> 
                     "compare with reads at once; split the traffic over fewer root ports (voipmonitor/rtx6kpro)",
                     tuple(filter(None, (machine.addresses.get(index, ""),))),
                 )
+
+
+def is_crowd(reading: Reading) -> bool:
+    """True where all others at once are at least two."""
+    return len({index for grid in reading.grids for pair in grid.cells for index in pair}) > 2
 
 
 def _middle(rates: Sequence[float | None]) -> float | None:

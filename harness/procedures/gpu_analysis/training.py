@@ -10,7 +10,7 @@ one window to the next is nothing: 119 of 420 windows of healthy runs do (lambda
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -63,10 +63,11 @@ class Run:
 def runs_of(readings: Iterable[Reading], driver: str = "") -> tuple[Run, ...]:
     """All logs, each with the solo runs of its own software and GPU."""
     logs = [(reading, reading.training) for reading in readings if reading.training is not None]
-    solos: dict[tuple[str, ...], list[float]] = {}
+    solos: dict[tuple[str, ...], list[Solo]] = {}
     for reading, training in logs:
-        if training.count == 1 and training.rate is not None:
-            solos.setdefault(_software(reading, training), []).append(training.rate)
+        if training.count == 1 and training.steps:
+            alike = solos.setdefault(_software(reading, training), [])
+            alike.append(Solo(len(alike), training.rate, loss=training.steps[-1].loss))
     return tuple(Run(reading, training, _report(reading, training, solos, driver)) for reading, training in logs)
 
 
@@ -113,8 +114,8 @@ def _software(reading: Reading, training: Training) -> tuple[str, ...]:
     return (*words, *names)
 
 
-def _report(reading: Reading, training: Training, solos: dict[tuple[str, ...], list[float]], driver: str) -> Report:
-    alone = solos.get(_software(reading, training), [])
+def _report(reading: Reading, training: Training, solos: Mapping[tuple[str, ...], Sequence[Solo]], driver: str) -> Report:
+    alone = solos.get(_software(reading, training), ())
     addresses = {device.index: device.address for device in reading.devices}
     return Report(
         identity=Identity(
@@ -127,7 +128,7 @@ def _report(reading: Reading, training: Training, solos: dict[tuple[str, ...], l
             {"tensorflow": training.version} if training.version else {},
         ),
         gpus=tuple(RankGpu(index, index, addresses.get(index, ""), "") for index in range(training.count)),
-        solos=tuple(Solo(index, rate) for index, rate in enumerate(alone)) if training.count > 1 else (),
+        solos=tuple(alone) if training.count > 1 else (),
         windows=windows_of(training),
     )
 
@@ -148,12 +149,13 @@ def _diagnosis(name: str, finding: Finding, run: Run) -> Diagnosis:
     identity = run.report.identity
     if name in ("spread", "efficiency") and (identity.precision, identity.compiler) == ("fp16", "none") and run.training.count > 1:
         cause, do = _NO_XLA, "train again with XLA (--xla) before looking at parts"
+    total = run.training.total
     return Diagnosis(
         Severity.FAIL,
         f"resnet50.{name}",
         _where(run),
         first,
-        "",
+        "" if total is None else f"total images/sec: {total:g}",
         run.reading.source,
         cause,
         do,
@@ -168,8 +170,7 @@ def _violated(finding: Finding) -> str:
 
 
 def _cut_off(run: Run) -> Diagnosis:
-    steps: Sequence[object] = run.training.steps
-    last = run.training.steps[-1].number if steps else 0
+    last = run.training.steps[-1].number if run.training.steps else 0
     hint = f"; {TOO_MANY}" if run.training.count > 9 else ""
     return Diagnosis(
         Severity.WARN,

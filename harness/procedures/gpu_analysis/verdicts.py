@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from harness.devices.gpu_reports.facts import Check, Monitor, Reading, Status, Tool
+from harness.devices.gpu_reports.facts import Check, Monitor, Reading, Status, Tool, plural
 from harness.devices.pcie import Unread
 from harness.limits import Outcome
 from harness.procedures.analysis.diagnosis import Diagnosis, Severity
@@ -147,7 +147,7 @@ def _nodes(reading: Reading) -> Iterator[Diagnosis]:
                 Severity.FAIL,
                 "superbench",
                 node.node,
-                f"SuperBench does not accept it: {node.category}, {len(node.issues)} findings",
+                f"SuperBench does not accept it: {node.category}, {plural(len(node.issues), 'finding')}",
                 first,
                 reading.source,
                 "its own rules against its own baseline",
@@ -162,7 +162,7 @@ def _nodes(reading: Reading) -> Iterator[Diagnosis]:
                 Severity.FAIL,
                 "superbench",
                 node.node,
-                f"{len(failed)} benchmarks ended with an error",
+                f"{plural(len(failed), 'benchmark')} ended with an error",
                 quote,
                 reading.source,
                 "the benchmark failed, so its figures are missing",
@@ -177,7 +177,7 @@ def _monitor(monitor: Monitor, source: str) -> Iterator[Diagnosis]:
                 Severity.FAIL,
                 "ecc",
                 f"GPU {gpu}",
-                f"{last} memory errors that could not be corrected, {last - first} of them meanwhile",
+                f"{plural(last, 'memory error')} that could not be corrected, {last - first} of them meanwhile",
                 "",
                 source,
                 "bad memory",
@@ -189,7 +189,7 @@ def _monitor(monitor: Monitor, source: str) -> Iterator[Diagnosis]:
                 Severity.WARN,
                 "ecc",
                 f"GPU {gpu}",
-                f"{last - first} memory errors were corrected meanwhile",
+                f"{last - first} errors of memory were corrected meanwhile",
                 "",
                 source,
                 "a weak cell, or radiation",
