@@ -46,7 +46,10 @@ def p2p_sample(count=4, name=RTX, *, enabled=12.5, reads=None, disabled=9.9, bot
         ("Bidirectional P2P=Enabled Bandwidth Matrix (GB/s)", both, 540.0),
     )
     lines += [table(title, count, value, own) for title, value, own in tables if value is not None]
-    for title, value in (("P2P=Disabled Latency Matrix (us)", late_disabled), ("P2P=Enabled Latency (P2P Writes) Matrix (us)", late)):
+    for title, value in (
+        ("P2P=Disabled Latency Matrix (us)", late_disabled),
+        ("P2P=Enabled Latency (P2P Writes) Matrix (us)", late),
+    ):
         if value is not None:
             lines += [table(title, count, value, 1.4, "GPU"), "", table("", count, 3.0, 2.5, "CPU")]
     return "\n".join(lines) + "\n"
@@ -62,7 +65,9 @@ def topo(classes, affinity="0-23"):
 def switches(*sizes, far="SYS"):
     """Rows for ``topo`` of GPUs below switches of these sizes."""
     own = [number for number, size in enumerate(sizes) for _ in range(size)]
-    return [["X" if one == other else "PIX" if own[one] == own[other] else far for other in range(len(own))] for one in range(len(own))]
+    return [
+        ["X" if one == other else "PIX" if own[one] == own[other] else far for other in range(len(own))] for one in range(len(own))
+    ]
 
 
 def topo_p2p(count, status):
@@ -95,7 +100,7 @@ def nccl(ranks=8, *, devices=None, rows=((1 << 20, 9.0), (1 << 28, 11.0)), wrong
     """all_reduce_perf; ``rows`` are bytes and bus bandwidth."""
     lines = [
         "# Collective test starting: all_reduce_perf",
-        f"# nThread 1 nGpus 1 minBytes 1 maxBytes 1 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: {validation} graph: 0",
+        f"# nThread 1 nGpus 1 minBytes 1 maxBytes 1 step: 2(factor) warmup iters: 5 iters: 20 validation: {validation} graph: 0",
         "#", "# Using devices",
     ]  # fmt: skip
     for rank, device in enumerate(devices or range(ranks)):
@@ -132,8 +137,8 @@ def tf_log(gpus, rates, *, xla=True, batch=512, losses=None, name=RTX, total=Tru
         lines.append(f"{stamp}199] {row}:   " + " ".join("N" if row == column else "Y" for column in range(gpus)))
     for index in range(gpus):
         lines.append(
-            f"{stamp}325] Created TensorFlow device (/job:localhost/replica:0/task:0/device:GPU:{index} with 45882 MB memory) -> physical "
-            f"GPU (device: {index}, name: {name}, pci bus id: 0000:{0x1A + index:02x}:00.0, compute capability: 7.5)"
+            f"{stamp}325] Created TensorFlow device (/job:localhost/replica:0/task:0/device:GPU:{index} with 45882 MB memory) "
+            f"-> physical GPU (device: {index}, name: {name}, pci bus id: 0000:{0x1A + index:02x}:00.0, compute capability: 7.5)"
         )
     lines += ["Running warm up"]
     lines += [f"{stamp}: Compiled cluster using XLA!  This line is logged at most once."] if xla else []
@@ -164,7 +169,9 @@ def dcgm(results, *, old=False):
             told.append({**part, "status": word, **({"warnings": warnings} if warnings else {})})
         tests.append({"name": name, "results": told, "test_summary": {"status": "?"}})
     root = "DCGM GPU Diagnostic" if old else "DCGM Diagnostic"
-    return json.dumps({root: {"test_categories": [{"category": "Hardware", "tests": tests}]}, "metadata": {"version": "4.1.0"}}, indent=4)
+    return json.dumps(
+        {root: {"test_categories": [{"category": "Hardware", "tests": tests}]}, "metadata": {"version": "4.1.0"}}, indent=4
+    )
 
 
 def smi(count, *, name=RTX, device="1E3010DE", memory="48601 MiB", extra="", generation=3, width=16):
@@ -188,7 +195,8 @@ def burn(verdicts, work, errors=None):
     wrong = " - ".join(errors or ["0"] * len(work))
     heat = " - ".join("38 C" for _ in work)
     rows = "".join(f"\tGPU {index}: {verdict}\n" for index, verdict in enumerate(verdicts))
-    return f"50.0%  proc'd: 0 (0 Gflop/s)   errors: 0   temps: 30 C\n99.0%  proc'd: {done}   errors: {wrong}   temps: {heat} \n\nTested {len(work)} GPUs:\n{rows}"
+    first = "50.0%  proc'd: 0 (0 Gflop/s)   errors: 0   temps: 30 C"
+    return f"{first}\n99.0%  proc'd: {done}   errors: {wrong}   temps: {heat} \n\nTested {len(work)} GPUs:\n{rows}"
 
 
 def superbench(**metrics):
@@ -219,7 +227,9 @@ def warnings(analysis):
 def told(analysis, check):
     """All words of the diagnoses of one check."""
     found = [each for each in analysis.diagnoses if each.check == check]
-    return "\n".join(" | ".join((each.where, each.what, each.quote, *each.then, each.cause, each.do, each.source)) for each in found)
+    return "\n".join(
+        " | ".join((each.where, each.what, each.quote, *each.then, each.cause, each.do, each.source)) for each in found
+    )
 
 
 def gaps(analysis):

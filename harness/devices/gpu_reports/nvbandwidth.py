@@ -90,6 +90,9 @@ def _from_text(text: str) -> Iterator[_Case]:
                 yield _Case(name, Status.PASS if rows else Status.OTHER, "", tuple(rows))
             name, rows, has_columns = running[1], [], False
         elif line.startswith("Waived"):
+            if name:
+                yield _Case(name, Status.PASS if rows else Status.OTHER, "", tuple(rows))
+            name, rows, has_columns = "", [], False
             yield _Case("", Status.SKIP)
         elif words and all(word.isdigit() for word in words):
             has_columns = True

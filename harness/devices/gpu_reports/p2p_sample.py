@@ -19,7 +19,7 @@ from harness.devices.gpu_reports.facts import Device, Grid, Pair, Quantity, Read
 
 _DEVICE = re.compile(r"Device: (\d+), ([^,\n]+), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)")
 _ACCESS = re.compile(r"Device=(\d+) (CAN|CANNOT) Access Peer Device=(\d+)")
-_TITLE = re.compile(r"(?:(Uni|Bi)directional )?P2P=(Enabled|Disabled) (Bandwidth|Latency)[^\n]*Matrix \((?:GB/s|us)\)")
+_TITLE = re.compile(r"(?:(Uni|Bi)directional )?P2P=(Enabled|Disabled) (Bandwidth|Latency)[^\n]{0,40}?Matrix \((?:GB/s|us)\)")
 _HEADER = re.compile(r" *(D\\D|GPU|CPU)((?: +\d{1,3})+)")
 
 

@@ -10,11 +10,12 @@ its last progress line is kept beside its verdict.
 from __future__ import annotations
 
 import re
-from collections import deque
 
 from harness.devices.gpu_reports.facts import Burn, Device, HostRate, Reading, Tool, plural
 
-_PROGRESS = re.compile(r"proc'd: (?P<work>[^\n]{1,4000}?) +errors: (?P<errors>[^\n]{1,2000}?) +temps:")
+_PROGRESS = re.compile(r"(?P<work>[^\n]{1,4000}?) +errors: (?P<errors>[^\n]{1,2000}?) +temps:")
+_LATEST = 20
+"""Lines of progress that are looked through from the end for a whole one."""
 _VERDICT = re.compile(r"^\s*GPU (\d{1,3}): (OK|FAULTY)\s*$", re.MULTILINE)
 _LISTED = re.compile(r"^GPU (\d{1,3}): ([^(\n]+) \(UUID: ", re.MULTILINE)
 _RATE = re.compile(r"bandwidthTest-(H2D|D2H)-\w+, Bandwidth = ([\d.]{1,12}) GB/s")
@@ -28,7 +29,8 @@ def looks_like_burn(text: str) -> bool:
 
 def parse_burn(text: str, source: str) -> Reading:
     """Read each GPU's verdict, and what had been done by the last line that tells of it."""
-    last = next(iter(deque(_PROGRESS.finditer(text), maxlen=1)), None)
+    pieces = text.rsplit("proc'd: ", _LATEST)[1:]
+    last = next((found for piece in reversed(pieces) if (found := _PROGRESS.match(piece))), None)
     work = _parts(last["work"]) if last else []
     errors = _parts(last["errors"]) if last else []
     verdicts = {int(index): verdict for index, verdict in _VERDICT.findall(text)}

@@ -107,7 +107,7 @@ def _judged(values: Mapping[str, Any]) -> NodeResult:
 def _node(node: str, category: str, details: str, metrics: Mapping[str, float]) -> NodeResult:
     if category in ("", "N/A"):
         return NodeResult(node, metrics)
-    return NodeResult(node, metrics, category, tuple(part for part in re.split(r",(?=[^,()]*/)", details) if part))
+    return NodeResult(node, metrics, category, tuple(re.findall(r"[^,(]+(?:\([^)]*\))?", details)))
 
 
 def _from_table(text: str) -> Iterator[NodeResult]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from harness.devices.gpu import PeerStatus
 from harness.devices.gpu_reports.facts import Grid, Quantity, Reading
 from harness.devices.gpu_reports.facts import Pair as Ends
 from harness.devices.p2p import Pair, PeerGpu, Report
 from harness.procedures.gpu_analysis.machine import Machine
+from harness.procedures.p2p_patterns import common_ground
 from harness.procedures.places import Place
 
 
@@ -62,6 +63,12 @@ def _can(ends: Ends, reading: Reading, machine: Machine) -> bool | None:
 
 def _scaled(grid: Grid | None, scale: float = 1.0) -> dict[Ends, float]:
     return {} if grid is None else {pair: value * scale for pair, value in grid.cells.items()}
+
+
+def shared_by(pairs: Sequence[Pair], copies: Copies) -> str:
+    """What bad pairs have in common, in the words of the p2p stage, which counts compared pairs: here all were timed only."""
+    timed = tuple(replace(pair, bad=0) for pair in copies.report.pairs)
+    return common_ground(pairs, replace(copies.report, pairs=timed), copies.places)
 
 
 def named(pairs: Iterable[Pair], places: Mapping[int, Place], most: int = 4) -> str:

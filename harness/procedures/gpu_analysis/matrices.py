@@ -23,10 +23,10 @@ from harness.devices.p2p import Contention, Pair, Report
 from harness.limits import Outcome
 from harness.platform import P2p
 from harness.procedures.analysis.diagnosis import Diagnosis, Severity
-from harness.procedures.gpu_analysis.copies import Copies, copies_of, named
+from harness.procedures.gpu_analysis.copies import Copies, copies_of, named, shared_by
 from harness.procedures.gpu_analysis.machine import Machine
 from harness.procedures.p2p import DIRECT, STAGED, judge_path, path_of
-from harness.procedures.p2p_patterns import LOW, common_ground, count_of
+from harness.procedures.p2p_patterns import LOW, count_of
 
 _ASYMMETRY = 0.10
 _BOTH_WAYS = 1.2
@@ -128,7 +128,7 @@ def _paths(copies: Copies, rules: P2p, source: str) -> Iterator[Diagnosis]:
             f"{len(staged)} of {len(tried)} ordered pairs staged through the host: no faster with peer access than without",
             _figures(staged[0]),
             source,
-            f"peer access is not in effect ({common_ground(staged, copies.report, copies.places)})",
+            f"peer access is not in effect ({shared_by(staged, copies)})",
             "read topo -p2p r and w; where they say OK, look at ACS, the IOMMU and who holds peers (error 711)",
         )
     slower = [pair for pair in tried if pair not in staged and _ratio(pair) < 1 / rules.staged_ratio]
@@ -199,7 +199,7 @@ def _low(copies: Copies, machine: Machine, rules: P2p, source: str) -> Iterator[
     low = [pair for pairs in like.values() for pair in _below(pairs)]
     if not low:
         return
-    words = common_ground(low, copies.report, copies.places)
+    words = shared_by(low, copies)
     own = [index for index in copies.places if all(index in (pair.source, pair.target) for pair in low)]
     if not machine.classes and len(own) != 1:
         return

@@ -91,7 +91,14 @@ Running host_device_latency_sm.
 
 def test_columns_of_nccl_tests_are_counted_from_the_right(made):
     run = read(made.nccl(2, wrong=3)).collective
-    assert (run.name, len(run.ranks), run.validated, run.wrong, run.average, run.ended) == ("all_reduce_perf", 2, True, 6, 10.5, True)
+    assert (run.name, len(run.ranks), run.validated, run.wrong, run.average, run.ended) == (
+        "all_reduce_perf",
+        2,
+        True,
+        6,
+        10.5,
+        True,
+    )
     assert [(row.size, row.best, row.wrong) for row in run.rows] == [(1 << 20, 9.0, 6), (1 << 28, 11.0, 6)]
     assert (run.ranks[1].device.index, run.ranks[1].device.address) == (1, "0000:1b:00.0")
 
@@ -147,8 +154,10 @@ def test_superbench_s_copies_are_read_by_copy_engine_where_that_was_tried():
 
 def test_superbench_s_results_diagnosis_and_samples_are_told_apart(made):
     assert read(made.superbench(mem__return_code=0, mem__bw=12.5)).tool is Tool.SUPERBENCH
-    judged = [{"index": "a", "diagnosis/accept": True, "diagnosis/category": "N/A", "diagnosis/issue_details": "N/A", "x/y": 1.0},
-              {"index": "b", "diagnosis/accept": False, "diagnosis/category": "Mem", "diagnosis/issue_details": "x/y:0_miss,x/z(VAL: 1, B/L: 2)"}]  # fmt: skip
+    details = "x/y:0_miss,x/z(VAL: 1, B/L: 2)"
+    accepted = {"index": "a", "diagnosis/accept": True, "diagnosis/category": "N/A", "diagnosis/issue_details": "N/A", "x/y": 1.0}
+    refused = {"index": "b", "diagnosis/accept": False, "diagnosis/category": "Mem", "diagnosis/issue_details": details}
+    judged = [accepted, refused]
     reading = read(json.dumps(judged, indent=4))
     assert reading.tool is Tool.SUPERBENCH_DIAGNOSIS
     assert {node.node: (node.category, len(node.issues)) for node in reading.nodes} == {"a": ("", 0), "b": ("Mem", 2)}
@@ -163,7 +172,8 @@ def test_gpu_burn_s_verdicts_come_with_the_work_that_was_done(made):
 
 
 def test_known_lines_are_counted_wherever_they_stand():
-    text = "x\nncclSystemError: Cuda failure 711 'peer mapping resources exhausted'\nagain: Cuda failure 711\nDMAR: [DMA Write NO_PASID] x\n"
+    limit = "node1: Cuda failure 711 'peer mapping resources exhausted'"
+    text = f"x\n{limit}\nagain: Cuda failure 711\nDMAR: [DMA Write NO_PASID] x\n"
     signs = {sign.signature: sign.count for sign in read(text).signs}
     assert signs == {Signature.TOO_MANY_PEERS: 2, Signature.IOMMU: 1}
 
