@@ -27,7 +27,9 @@ def test_healthy_results_end_with_0_and_say_what_they_do_not_tell(analyze, made)
     assert done.stdout.startswith("ANALYSIS of 2 files, no machine was touched: 0 faults, 0 warnings\n")
     assert "  sample.txt: p2pBandwidthLatencyTest, 6 tables of 4 GPUs" in done.stdout
     assert "  topo.txt: nvidia-smi topo, topology of 4 GPUs" in done.stdout
-    (row,) = [line for line in done.stdout.splitlines() if line.startswith("  bandwidth one way, writes, with") and "PIX" in line]
+    (row,) = [
+        line for line in done.stdout.splitlines() if line.startswith("  bandwidth one way, writes, with peer") and "PIX" in line
+    ]
     assert row.split()[-6:] == ["4", "12.5", "12.5", "12.5", "15.75", "79%"]
     assert "whether every byte arrives unchanged, by pair and offset" in done.stdout.partition("these files do not tell")[2]
     assert done.stderr == "bringup: reading sample.txt\nbringup: reading topo.txt\n"
