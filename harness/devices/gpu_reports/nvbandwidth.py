@@ -49,7 +49,8 @@ def parse(text: str, source: str) -> Reading:
     """Read every test that is there."""
     cases = [case for found in objects(text, "nvbandwidth") for case in _from_json(mapping(found.get("nvbandwidth")))]
     cases = cases or list(_from_text(text))
-    grids = tuple(grid for case in cases if (grid := _grid(case)) is not None)
+    by_kernels_first = sorted(cases, key=lambda case: case.name.endswith("_ce"))
+    grids = {(grid.quantity, grid.way): grid for case in by_kernels_first if (grid := _grid(case)) is not None}
     devices = tuple(Device(int(index), name.strip(), _address(address)) for index, name, address in _DEVICE.findall(text))
     ran = sum(bool(case.rows) for case in cases)
     return Reading(
@@ -57,7 +58,7 @@ def parse(text: str, source: str) -> Reading:
         source,
         f"{plural(ran, 'test')} with figures, {sum(case.status is Status.SKIP for case in cases)} waived" if cases else "",
         devices=devices,
-        grids=grids,
+        grids=tuple(grids.values()),
         crowds=tuple(crowd for case in cases for crowd in _crowds(case)),
         access={pair: can for case in cases for pair, can in _access(case)},
         host_rates=tuple(rate for case in cases for rate in _host_rates(case)),
@@ -120,7 +121,8 @@ def _pair(case: _Case, cell: Pair) -> Pair:
 
 
 def _grid(case: _Case) -> Grid | None:
-    if not _between_gpus(case) or ("_sm" in case.name and "latency" not in case.name):
+    """The table of a test between GPUs. Copies by kernels (sm) count where the copy engine (ce) was not tried."""
+    if not _between_gpus(case):
         return None
     both = "bidirectional" in case.name
     scale = _MICRO if "latency" in case.name else 2.0 if both else 1.0

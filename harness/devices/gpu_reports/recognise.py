@@ -10,7 +10,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.devices.dumps.harvest import Harvest
 from harness.devices.dumps.recognise import LARGEST, read_dump
@@ -26,6 +26,7 @@ from harness.devices.gpu_reports import (
     tf_cnn_benchmarks,
 )
 from harness.devices.gpu_reports.facts import Reading
+from harness.devices.pcie import Unread
 from harness.errors import UsageMistake
 
 _KNOWN = (
@@ -64,8 +65,10 @@ def read_report(name: str, data: bytes) -> Found:
     """
     if not data:
         raise UsageMistake(f"{name}: the file is empty")
-    text = _unpacked(name, data).decode("utf-8", "replace").replace("\r\n", "\n")
-    readings = tuple(_readings(name, text))
+    content, is_whole = _unpacked(name, data)
+    cut = () if is_whole else (Unread(f"{name}: the end of the file", "it is cut off or damaged", "send it again"),)
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
+    readings = tuple(replace(reading, unread=(*reading.unread, *cut)) for reading in _readings(name, text))
     try:
         harvests = read_dump(name, data)
     except UsageMistake as mistake:
@@ -85,18 +88,26 @@ def _readings(name: str, text: str) -> Iterator[Reading]:
                 yield reading
 
 
-def _unpacked(name: str, data: bytes) -> bytes:
-    """What is packed, as far as it goes; a tar is left to the readers of machines' files."""
-    unpacker: zlib._Decompress | bz2.BZ2Decompressor | lzma.LZMADecompressor
-    if data.startswith(b"\x1f\x8b"):
-        unpacker = zlib.decompressobj(wbits=31)
-    elif data.startswith(b"BZh"):
-        unpacker = bz2.BZ2Decompressor()
-    elif data.startswith(b"\xfd7zXZ\x00"):
-        unpacker = lzma.LZMADecompressor(memlimit=1 << 28)
-    else:
-        return data
+def _unpacked(name: str, data: bytes) -> tuple[bytes, bool]:
+    """The content as far as it goes, and whether it is whole; a tar is left to the readers of machines' files."""
+    pieces, rest, is_whole = [], data, True
     try:
-        return unpacker.decompress(data, LARGEST)
+        while rest and is_whole and (unpacker := _unpacker_for(rest)) is not None:
+            pieces.append(unpacker.decompress(rest, LARGEST))
+            rest, is_whole = unpacker.unused_data, unpacker.eof
     except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError) as error:
-        raise UsageMistake(f"{name}: the packed file is damaged: {error}") from error
+        if not pieces:
+            raise UsageMistake(f"{name}: the packed file is damaged: {error}") from error
+        is_whole = False
+    return b"".join(pieces) if pieces else data, is_whole
+
+
+def _unpacker_for(data: bytes) -> zlib._Decompress | bz2.BZ2Decompressor | lzma.LZMADecompressor | None:
+    """What unpacks data that begin so; None where they are not packed."""
+    if data.startswith(b"\x1f\x8b"):
+        return zlib.decompressobj(wbits=31)
+    if data.startswith(b"BZh"):
+        return bz2.BZ2Decompressor()
+    if data.startswith(b"\xfd7zXZ\x00"):
+        return lzma.LZMADecompressor(memlimit=1 << 28)
+    return None

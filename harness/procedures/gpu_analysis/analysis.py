@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from harness.devices.dumps.harvest import Format, Harvest
 from harness.devices.dumps.picture import Picture, merge
+from harness.devices.gpu_reports import known_lines
 from harness.devices.gpu_reports.facts import Quantity, Reading, Tool
 from harness.devices.pcie import Unread
 from harness.platform import P2p, Platform, Resnet50
@@ -24,8 +25,8 @@ from harness.procedures.gpu_analysis.matrices import is_crowd, judge_copies
 from harness.procedures.gpu_analysis.summaries import Summary, of_collectives, of_copies, of_trainings, of_verdicts
 
 _COPIES = (Tool.P2P_SAMPLE, Tool.NVBANDWIDTH, Tool.GPU_COPY)
-_TOLD_HERE = ("peer-access", "peer-limit", "iommu")
-"""Checks of the dumps' analysis that this one judges itself, for what they mean to peer copies."""
+_TOLD_HERE = ("peer-limit", "iommu")
+"""Checks of the dumps' analysis whose lines this one judges itself, for what they mean to peer copies."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class GpuAnalysis:
 def analyse_reports(readings: Sequence[Reading], harvests: Sequence[Harvest], platform: Platform | None = None) -> GpuAnalysis:
     """Judge what files of one machine gave, by a platform's rules where one is named, else by what holds everywhere."""
     told = _told(tuple(readings), merge(harvests), platform)
-    found = [*_results(told), *(each for each in analyse(told.picture, platform).diagnoses if each.check not in _TOLD_HERE)]
+    found = [*_results(told), *(each for each in analyse(told.picture, platform).diagnoses if not _is_told_here(each))]
     if platform is not None:
         found += judge_inventory(told.picture, platform)
     return GpuAnalysis(
@@ -63,6 +64,10 @@ def analyse_reports(readings: Sequence[Reading], harvests: Sequence[Harvest], pl
         told.runs,
         tuple(dict.fromkeys(_gaps(told))),
     )
+
+
+def _is_told_here(diagnosis: Diagnosis) -> bool:
+    return diagnosis.check == "peer-access" or (diagnosis.check in _TOLD_HERE and known_lines.looks_like(diagnosis.quote))
 
 
 @dataclass(frozen=True)

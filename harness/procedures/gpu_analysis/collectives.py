@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.devices.gpu_reports.facts import Collective, Reading, plural
+from harness.devices.gpu_reports.facts import Collective, Reading
 from harness.devices.pcie import Unread
 from harness.procedures.analysis.diagnosis import Diagnosis, Severity
 from harness.procedures.gpu_analysis.known_lines import TOO_MANY
 from harness.procedures.gpu_analysis.machine import NEAR, Machine
+from harness.procedures.p2p_patterns import count_of
 
 _LARGE = 1 << 20
 _CRAWL = 1.0
@@ -146,4 +147,4 @@ def _class(run: Collective, machine: Machine) -> str:
 
 
 def _where(run: Collective) -> str:
-    return f"{run.name or 'collective'} over {plural(len(run.ranks), 'rank')}"
+    return f"{run.name or 'collective'} over {count_of(len(run.ranks), 'rank')}"

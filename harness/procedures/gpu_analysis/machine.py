@@ -143,8 +143,9 @@ def _cells(what: str, picture: Picture, order: Mapping[int, int]) -> dict[Pair, 
         if matrix.what == what:
             for (row, column), cell in matrix.cells.items():
                 one, other = int(row[3:]), int(column[3:])
-                if one != other:
-                    cells[back.get(one, one), back.get(other, other)] = cell
+                pair = back.get(one, one), back.get(other, other)
+                if one != other and cells.get(pair, "OK") == "OK":  # of reads and writes the one that is not OK
+                    cells[pair] = cell
     return cells
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -10,6 +11,9 @@ from harness.devices.gpu_reports.facts import Grid, Quantity, Reading
 from harness.procedures.gpu_analysis.machine import Machine
 from harness.procedures.gpu_analysis.training import Run
 from harness.units import number
+
+_SHOWN = re.compile(r"resnet50/throughput|nccl-bw.*_busbw:0$|gpu-copy-bw")
+_MOST = 40
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,13 @@ def of_verdicts(reading: Reading) -> Iterator[Summary]:
     nodes = [(node.node, node.category or "nothing found", str(len(node.metrics))) for node in reading.nodes]
     if nodes:
         yield Summary(reading.source, reading.tool.value, ("node", "verdict", "metrics"), tuple(nodes))
+    shown = [
+        (node.node, name, number(value)) for node in reading.nodes for name, value in node.metrics.items() if _SHOWN.search(name)
+    ]
+    if shown:
+        yield Summary(
+            reading.source, "its figures that the stages know, not judged", ("node", "metric", "value"), tuple(shown[:_MOST])
+        )
     if reading.monitor is not None and reading.monitor.temperatures:
         hot = tuple((f"GPU {gpu}", f"{degrees} C") for gpu, degrees in sorted(reading.monitor.temperatures.items()))
         yield Summary(reading.source, f"highest of {reading.monitor.samples} samples", ("GPU", "temperature"), hot)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from statistics import median
 
-from harness.devices.gpu_reports.facts import Check, Monitor, Reading, Status, Tool, plural
+from harness.devices.gpu_reports.facts import Check, Monitor, NodeResult, Reading, Status, Tool
 from harness.devices.pcie import Unread
 from harness.limits import Outcome
 from harness.procedures.analysis.diagnosis import Diagnosis, Severity
 from harness.procedures.gpu_analysis.machine import Machine
+from harness.procedures.p2p_patterns import count_of
+from harness.units import number
+
+_ALIKE = 0.2
+"""Ranks that are this near to the middle, as a share of it, agree."""
+_FEWEST = 4
 
 
 def judge_verdicts(reading: Reading) -> Iterator[Diagnosis]:
@@ -147,7 +154,7 @@ def _nodes(reading: Reading) -> Iterator[Diagnosis]:
                 Severity.FAIL,
                 "superbench",
                 node.node,
-                f"SuperBench does not accept it: {node.category}, {plural(len(node.issues), 'finding')}",
+                f"SuperBench does not accept it: {node.category}, {count_of(len(node.issues), 'finding')}",
                 first,
                 reading.source,
                 "its own rules against its own baseline",
@@ -155,6 +162,7 @@ def _nodes(reading: Reading) -> Iterator[Diagnosis]:
                 then=node.issues[1:4],
             )
             continue
+        yield from _odd_ranks(node, reading.source)
         failed = [name for name, value in node.metrics.items() if name.rsplit("/", 1)[-1].startswith("return_code") and value != 0]
         if failed:
             quote = ", ".join(f"{name} {node.metrics[name]:g}" for name in failed[:4])
@@ -162,11 +170,34 @@ def _nodes(reading: Reading) -> Iterator[Diagnosis]:
                 Severity.FAIL,
                 "superbench",
                 node.node,
-                f"{plural(len(failed), 'benchmark')} ended with an error",
+                f"{count_of(len(failed), 'benchmark')} ended with an error",
                 quote,
                 reading.source,
                 "the benchmark failed, so its figures are missing",
                 "run it alone on this node and read its log",
+            )
+
+
+def _odd_ranks(node: NodeResult, source: str) -> Iterator[Diagnosis]:
+    """One rank far from the others, which agree among themselves: a part, not the software."""
+    families: dict[str, dict[str, float]] = {}
+    for name, value in node.metrics.items():
+        family, colon, rank = name.rpartition(":")
+        if colon and rank.isdigit():
+            families.setdefault(family, {})[rank] = value
+    for family, ranks in families.items():
+        middle = median(ranks.values())
+        odd = [rank for rank, value in ranks.items() if abs(value - middle) > _ALIKE * abs(middle)]
+        if len(ranks) >= _FEWEST and len(odd) == 1 and abs(ranks[odd[0]] - middle) > abs(middle) / 2:
+            yield Diagnosis(
+                Severity.WARN,
+                "odd-rank",
+                f"{node.node} rank {odd[0]}",
+                f"{family} is {number(ranks[odd[0]])}, and {number(middle)} in the middle of {len(ranks)} ranks that else agree",
+                "",
+                source,
+                "this GPU, its link or its processor",
+                "run this benchmark again on this node; look at the GPU if the same rank stands out",
             )
 
 
@@ -177,7 +208,7 @@ def _monitor(monitor: Monitor, source: str) -> Iterator[Diagnosis]:
                 Severity.FAIL,
                 "ecc",
                 f"GPU {gpu}",
-                f"{plural(last, 'memory error')} that could not be corrected, {last - first} of them meanwhile",
+                f"{count_of(last, 'memory error')} that could not be corrected, {last - first} of them meanwhile",
                 "",
                 source,
                 "bad memory",

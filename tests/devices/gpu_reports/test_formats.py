@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import random
 
 import pytest
 
@@ -206,3 +207,21 @@ def test_what_nobody_can_read_is_one_line(data, words):
         read_report("file", data)
     assert str(caught.value).startswith("file: ")
     assert "\n" not in str(caught.value)
+
+
+def test_copies_by_kernels_count_where_the_copy_engine_was_not_tried(made):
+    both = {"device_to_device_memcpy_write_ce": made.square(2, 12.0), "device_to_device_memcpy_write_sm": made.square(2, 10.0)}
+    assert read(made.nvbandwidth(both)).grids[0].cells[0, 1] == 12.0
+    del both["device_to_device_memcpy_write_ce"]
+    assert read(made.nvbandwidth(both)).grids[0].cells[0, 1] == 10.0
+
+
+def test_a_packed_file_that_was_cut_off_says_so(made):
+    dice = random.Random(3)
+    noise = "".join(f"{dice.random()}\n" for _ in range(20000))
+    packed = gzip.compress((made.p2p_sample() + noise).encode())
+    whole, cut = (read_report("mail.gz", data).readings[0] for data in (packed, packed[: len(packed) * 3 // 4]))
+    assert whole.unread == ()
+    assert [unread.what for unread in cut.unread] == ["mail.gz: the end of the file"]
+    joined = gzip.compress(made.p2p_sample().encode()) + gzip.compress(made.nccl().encode())
+    assert len(read_report("mail.gz", joined).readings) == 2

@@ -3,6 +3,8 @@
 import pytest
 
 from harness.devices.gpu_reports.facts import Device, Reading, Tool
+from harness.limits import Outcome
+from harness.locator import find_platform
 from harness.procedures.gpu_analysis.ceilings import nvlink_ceiling, part_of, pcie_ceiling
 
 
@@ -289,6 +291,13 @@ def test_a_log_without_its_end_is_told(made):
     assert "more than nine GPUs" in made.told(analysis, "cut-off")
 
 
+def test_the_dgx_2_is_sixteen_gpus_without_the_limit_of_eight_peers():
+    platform, _ = find_platform("dgx2")
+    assert (len(platform.slots), platform.p2p.peers) == (16, 15)
+    assert platform.p2p.ceiling.judge(145.57) is Outcome.PASS
+    assert platform.p2p.ceiling.judge(151.0) is Outcome.FAIL
+
+
 def test_the_dgx_2_has_floors_of_its_own(made):
     assert made.faults(made.analysed({"fp32": made.tf_log(16, [6500.0] * 8, batch=128)}, "dgx2")) == []
     assert made.faults(made.analysed({"fp32": made.tf_log(16, [4000.0] * 8, batch=128)}, "dgx2")) == ["resnet50.floor"]
@@ -315,6 +324,15 @@ def test_superbench_s_return_codes_are_believed(made):
     assert made.faults(made.analysed({"results": made.superbench(mem__return_code=1)})) == ["superbench"]
 
 
+def test_one_rank_far_from_others_that_agree_is_named(made):
+    metrics = {f"launch__overhead:{rank}": 0.1 if rank == 3 else 0.006 for rank in range(8)}
+    analysis = made.analysed({"results": made.superbench(launch__return_code=0, **metrics)})
+    assert (made.faults(analysis), made.warnings(analysis)) == ([], ["odd-rank"])
+    assert made.told(analysis, "odd-rank").startswith("node-1 rank 3 | launch/overhead is 0.1, and 0.006 in the middle of 8 ranks")
+    uneven = {f"launch__overhead:{rank}": 1.0 + rank for rank in range(8)}
+    assert made.warnings(made.analysed({"results": made.superbench(**uneven)})) == []
+
+
 # several files
 
 
@@ -339,3 +357,9 @@ def test_a_reading_of_nothing_is_judged_as_nothing(made):
     analysis = analyse_reports([Reading(Tool.P2P_SAMPLE, "x", devices=(Device(0),))], [])
     assert made.faults(analysis) == []
     assert "bandwidth between GPUs: no table of it is there" in made.gaps(analysis)
+
+
+def test_of_reads_and_writes_the_status_that_is_not_ok_counts(made):
+    for first, second in (("OK", "CNS"), ("CNS", "OK")):
+        analysis = made.analysed({"r": made.topo_p2p(2, first), "w": made.topo_p2p(2, second)})
+        assert made.faults(analysis) == ["can-access"]
