@@ -9,14 +9,17 @@ is told as such: DCGM leaves most out on cards that are not for data centres, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.devices.gpu_reports.documents import mapping, mappings, objects
-from harness.devices.gpu_reports.facts import Check, Reading, Status, Tool, plural
+from harness.devices.gpu_reports.facts import Check, HostRate, Reading, Status, Tool, plural
 
 _ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 _STATUS = {"pass": Status.PASS, "fail": Status.FAIL, "warn": Status.WARN, "skip": Status.SKIP, "not run": Status.SKIP}
+_RATE = re.compile(r"GPU (\d{1,3}) (GPU to Host|Host to GPU) bandwidth:(?:\\t|\s){1,8}(\d{1,5}(?:\.\d{1,5})?) GB/s")
+"""What the pcie test says beside its status; tabs stand in JSON as two letters."""
 
 
 def looks_like(text: str) -> bool:
@@ -27,13 +30,14 @@ def looks_like(text: str) -> bool:
 def parse(text: str, source: str) -> Reading:
     """Read every result of every test."""
     checks: list[Check] = []
+    rates = tuple(HostRate(int(gpu), way == "Host to GPU", float(rate)) for gpu, way, rate in _RATE.findall(text))
     for found in objects(text, *_ROOTS, "entity_groups", "metadata"):
         for root in _ROOTS:
             checks += _checks(mapping(found.get(root)))
     failed = sum(check.status is Status.FAIL for check in checks)
     skipped = sum(check.status is Status.SKIP for check in checks)
     summary = f"{plural(len(checks), 'result')}: {failed} failed, {skipped} skipped" if checks else ""
-    return Reading(Tool.DCGM_DIAG, source, summary, checks=tuple(checks))
+    return Reading(Tool.DCGM_DIAG, source, summary, checks=tuple(checks), host_rates=rates if checks else ())
 
 
 def _checks(document: Mapping[str, Any]) -> Iterator[Check]:

@@ -123,8 +123,9 @@ def machine_of(reading: Reading | None, readings: Sequence[Reading], picture: Pi
 def _indexes(reading: Reading | None) -> set[int]:
     if reading is None:
         return set()
-    cells = [pair for grid in reading.grids for pair in grid.cells]
-    return {index for pair in (*cells, *reading.access) for index in pair} | {crowd.index for crowd in reading.crowds}
+    pairs = [*reading.access, *(pair for grid in reading.grids for pair in grid.cells)]
+    single = [*(crowd.index for crowd in reading.crowds), *(rate.index or 0 for rate in reading.host_rates)]
+    return {*single, *(index for pair in pairs for index in pair)}
 
 
 def _order(devices: Sequence[Device], picture: Picture) -> dict[int, int]:

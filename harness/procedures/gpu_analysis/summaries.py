@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from harness.devices.gpu_reports.facts import Grid, Quantity, Reading
+from harness.devices.gpu_reports.facts import Grid, HostRate, Quantity, Reading
 from harness.procedures.gpu_analysis.machine import Machine
 from harness.procedures.gpu_analysis.training import Run
 from harness.units import number
@@ -33,9 +33,24 @@ def of_copies(reading: Reading, machine: Machine) -> Iterator[Summary]:
         (f"all others at once, {crowd.way}s", machine.label(crowd.index), "1", number(crowd.rate), "", "", "", "")
         for crowd in reading.crowds
     ]
+    rows += [_host_row(rate, machine) for rate in reading.host_rates]
     if rows:
-        heads = ("copies between GPUs", "class", "pairs", "least", "median", "most", "ceiling", "median/ceiling")
+        heads = ("copies", "class", "pairs", "least", "median", "most", "ceiling", "median/ceiling")
         yield Summary(reading.source, f"{reading.tool.value}: GB/s, latencies in us", heads, tuple(rows))
+
+
+def _host_row(rate: HostRate, machine: Machine) -> tuple[str, ...]:
+    index = rate.index or 0
+    limit = machine.host_ceiling(index)
+    most = None if limit is None else float(limit.bounds[0])
+    return (
+        f"bandwidth {'from' if rate.to_gpu else 'to'} the host",
+        machine.label(index),
+        "1",
+        *[number(rate.rate)] * 3,
+        "unknown" if most is None else number(round(most, 2)),
+        "" if most is None else f"{rate.rate / most:.0%}",
+    )
 
 
 def _rows(grid: Grid, machine: Machine) -> Iterator[tuple[str, ...]]:

@@ -225,6 +225,17 @@ def test_indexes_of_cuda_are_translated_by_addresses(made):
     assert made.warnings(told) == [], "the far GPU is nvidia-smi's third, and all far pairs are alike"
 
 
+def test_copies_to_the_host_above_the_card_s_own_link_are_invalid(made):
+    fast = made.nvbandwidth({"host_to_device_memcpy_ce": [[12.3, 24.6]]})
+    files = {"bandwidth": fast, "smi": made.smi(2)}
+    analysis = made.analysed(files)
+    assert made.faults(analysis) == ["ceiling"]
+    assert made.told(analysis, "ceiling").startswith(
+        "GPU 1 (0000:1b:00.0) | 24.6 GB/s from the host, where its link can carry <= 15.7"
+    )
+    assert made.faults(made.analysed({"bandwidth": fast})) == [], "nothing tells what the link is"
+
+
 # collectives
 
 
@@ -317,6 +328,31 @@ def test_a_failed_diagnostic_names_its_gpus_and_words(made):
     analysis = made.analysed({"dcgm": made.dcgm({"pcie": ["PASS", "FAIL(too many replays)", "FAIL(also)"]})})
     assert made.faults(analysis) == ["diagnostic"]
     assert made.told(analysis, "diagnostic").startswith("GPU 1, GPU 2 | Hardware pcie: fail on 2 of 3 | too many replays (error 7)")
+
+
+def test_a_warning_of_a_diagnostic_is_a_warning(made):
+    analysis = made.analysed({"dcgm": made.dcgm({"pcie": ["PASS", "WARN(a replay)"]})})
+    assert (made.faults(analysis), made.warnings(analysis)) == ([], ["diagnostic"])
+
+
+def test_a_gpu_without_a_verdict_of_gpu_burn_is_told(made):
+    analysis = made.analysed({"burn": made.burn(["OK"], [100, 100])})
+    assert (made.faults(analysis), made.warnings(analysis)) == ([], ["burn"])
+    assert made.told(analysis, "burn").startswith("GPU 1 | gpu-burn came to no verdict on it")
+
+
+@pytest.mark.parametrize(("kind", "faults", "warnings"), [("uncorrected", ["ecc"], []), ("corrected", [], ["ecc"])])
+def test_memory_errors_among_samples_are_told_by_gpu(made, kind, faults, warnings):
+    samples = "".join(f'{{"time": "t{count}", "gpu_temperature:0": 40, "gpu_{kind}_ecc:0": {count}}}\n' for count in (0, 2, 5))
+    analysis = made.analysed({"monitor": samples})
+    assert (made.faults(analysis), made.warnings(analysis)) == (faults, warnings)
+    assert made.told(analysis, "ecc").startswith("GPU 0 | 5 ")
+
+
+def test_a_fabric_that_is_not_set_up_asks_for_the_fabric_manager(made):
+    analysis = made.analysed({"log": "cuInit: CUDA error 802: system not yet initialized\n"})
+    assert made.faults(analysis) == ["fabric-manager"]
+    assert "nvidia-fabricmanager" in made.told(analysis, "fabric-manager")
 
 
 def test_superbench_s_return_codes_are_believed(made):

@@ -157,6 +157,8 @@ def test_the_dgx_2_s_places_are_those_of_a_recorded_one():
 def test_a_skip_in_the_diagnostic_is_told_as_such(made):
     analysis = made.analysed(recorded("diag_PER_GPU_JSON.json"))
     assert "GPU 0, GPU 2, GPU 3 | Stress sm_stress: fail on 3 of 4" in made.told(analysis, "diagnostic")
+    rates = {(rate.index, rate.to_gpu): rate.rate for rate in analysis.readings[0].host_rates}
+    assert (len(rates), rates[0, False]) == (8, 13.08)
     assert "Hardware diagnostic on GPU 0, GPU 1, GPU 2, GPU 3: it was skipped" in made.gaps(analysis)
 
 
