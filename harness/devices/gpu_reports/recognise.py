@@ -33,6 +33,7 @@ _KNOWN = (
     "p2pBandwidthLatencyTest, nvbandwidth, nccl-tests, tf_cnn_benchmarks, nvidia-smi (topo -m, topo -p2p, -q -x), DCGM diag JSON, "
     "SuperBench results, gpu-burn, and what bringup pcie analyze reads"
 )
+_UNKNOWN = "nothing in it is known"
 _READERS: tuple[tuple[Callable[[str], bool], Callable[[str, str], Reading]], ...] = (
     (p2p_sample.looks_like, p2p_sample.parse),
     (nvbandwidth.looks_like, nvbandwidth.parse),
@@ -66,18 +67,21 @@ def read_report(name: str, data: bytes) -> Found:
     if not data:
         raise UsageMistake(f"{name}: the file is empty")
     content, is_whole = _unpacked(name, data)
-    cut = () if is_whole else (Unread(f"{name}: the end of the file", "it is cut off or damaged", "send it again"),)
     text = content.decode("utf-8", "replace").replace("\r\n", "\n")
-    readings = tuple(replace(reading, unread=(*reading.unread, *cut)) for reading in _readings(name, text))
+    readings = tuple(_readings(name, text))
+    left_out = [] if is_whole else [Unread(f"{name}: the end of the file", "it is cut off or damaged", "send it again")]
     try:
         harvests = read_dump(name, data)
     except UsageMistake as mistake:
-        if readings:
-            return Found(readings)
-        if "nothing in it is known" in str(mistake):
-            raise UsageMistake(f"{name}: nothing in it is known; known are: {_KNOWN}") from mistake
-        raise
-    return Found(readings, harvests)
+        is_unknown = _UNKNOWN in str(mistake)
+        if not readings and is_unknown:
+            raise UsageMistake(f"{name}: {_UNKNOWN}; known are: {_KNOWN}") from mistake
+        if not readings:
+            raise
+        harvests = ()
+        if not is_unknown:
+            left_out.append(Unread(f"{name}: the rest of the file", str(mistake).removeprefix(f"{name}: "), "send it again"))
+    return Found(tuple(replace(reading, unread=tuple(left_out)) for reading in readings), harvests)
 
 
 def _readings(name: str, text: str) -> Iterator[Reading]:
@@ -90,10 +94,13 @@ def _readings(name: str, text: str) -> Iterator[Reading]:
 
 def _unpacked(name: str, data: bytes) -> tuple[bytes, bool]:
     """The content as far as it goes, and whether it is whole; a tar is left to the readers of machines' files."""
-    pieces, rest, is_whole = [], data, True
+    pieces: list[bytes] = []
+    rest, is_whole = data, True
     try:
         while rest and is_whole and (unpacker := _unpacker_for(rest)) is not None:
-            pieces.append(unpacker.decompress(rest, LARGEST))
+            pieces.append(unpacker.decompress(rest, LARGEST + 1))
+            if sum(map(len, pieces)) > LARGEST:
+                raise UsageMistake(f"{name}: unpacks to more than {LARGEST >> 20} MiB; cut out what matters")
             rest, is_whole = unpacker.unused_data, unpacker.eof
     except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError) as error:
         if not pieces:

@@ -1,5 +1,6 @@
 """Results that were cut off, corrupted or mixed: one clear line, or what can still be told; never anything else, and soon."""
 
+import gzip
 import random
 import time
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.devices.gpu_reports.recognise import read_report
 from harness.errors import UsageMistake
 from harness.procedures.gpu_analysis.analysis import GpuAnalysis
 
@@ -121,3 +123,16 @@ def test_nothing_endless_takes_long(made, text):
     started = time.monotonic()
     outcome(made, text.encode())
     assert time.monotonic() - started < 20
+
+
+def test_a_bomb_is_not_unpacked(monkeypatch):
+    monkeypatch.setattr("harness.devices.gpu_reports.recognise.LARGEST", 1 << 20)
+    with pytest.raises(UsageMistake, match="unpacks to more than 1 MiB"):
+        read_report("mailed", gzip.compress(b"0" * (1 << 22)))
+
+
+def test_a_part_that_cannot_be_read_beside_one_that_can_is_said(made):
+    found = read_report("mailed", (made.p2p_sample() + "<nvidia_smi_log><gpu").encode())
+    assert [reading.tool.value for reading in found.readings] == ["p2pBandwidthLatencyTest"]
+    lacks = [unread.what for unread in found.readings[0].unread]
+    assert found.harvests or lacks == ["mailed: the rest of the file"], "it is salvaged, or said to be missing"
