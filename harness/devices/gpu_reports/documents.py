@@ -17,8 +17,10 @@ def objects(text: str, *names: str) -> Iterator[Mapping[str, Any]]:
             continue
         try:
             found, end = json.JSONDecoder().raw_decode(text, start.start())
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
+        except RecursionError:  # nothing that a tool prints is so deep, and each start below would try it again
+            return
         if isinstance(found, dict):
             yield found
 

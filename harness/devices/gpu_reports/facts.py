@@ -12,6 +12,7 @@
     ├─ burns: Burn             what gpu-burn says of each GPU
     ├─ nodes: NodeResult       SuperBench's metrics and what it made of them
     ├─ monitor: Monitor        counters sampled over time
+    ├─ processes: Process      who uses the GPUs
     └─ signs: Sign             lines that the field knows from bug reports
 
 Bandwidths are GB/s with GB = 1e9 bytes, latencies microseconds, rates of training images/s.
@@ -23,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from harness.devices.gpu import Process
 from harness.devices.pcie import Unread
 
 Pair = tuple[int, int]
@@ -46,6 +48,7 @@ class Tool(StrEnum):
     SUPERBENCH_MONITOR = "SuperBench monitor"
     GPU_BURN = "gpu-burn"
     BANDWIDTH_TEST = "bandwidthTest"
+    PROCESSES = "processes of nvidia-smi"
     LINES = "lines of a log"
 
 
@@ -279,6 +282,7 @@ class Reading:
     burns: tuple[Burn, ...] = ()
     nodes: tuple[NodeResult, ...] = ()
     monitor: Monitor | None = None
+    processes: tuple[Process, ...] = ()
     signs: tuple[Sign, ...] = ()
     system: Mapping[str, str] = field(default_factory=dict, hash=False)
     unread: tuple[Unread, ...] = ()

@@ -15,10 +15,8 @@ _SIGNATURES: tuple[tuple[Signature, str], ...] = (
     ),
     (Signature.PATTERN, r"Invalid value when checking the pattern at"),  # NVIDIA/nvbandwidth#34 and #19
     (Signature.VERIFICATION, r"Verification error @ element"),  # NVIDIA/cuda-samples#390, aikitoria/open-gpu-kernel-modules#8
-    (
-        Signature.IOMMU,
-        r"DMAR: \[DMA (?:Write|Read)|AMD-Vi: Event logged \[IO_PAGE_FAULT|AMD-Vi:.{0,60}IO_PAGE_FAULT",
-    ),  # unsloth#10613
+    # unslothai/unsloth#10613, NVIDIA/cuda-samples#48
+    (Signature.IOMMU, r"DMAR: \[DMA (?:Write|Read)|AMD-Vi:.{0,60}IO_PAGE_FAULT"),
     (Signature.FABRIC_MANAGER, r"(?:CUDA|Cuda) (?:error|failure) 802\b|CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady"),
     (Signature.NCCL_CRASH, r"segfault at \S+ .{0,120} in libnccl\.so"),  # leptonai/gpud
     (Signature.PEERMEM, r"nvidia-peermem nv_get_p2p_free_callback"),  # leptonai/gpud

@@ -21,6 +21,7 @@ from harness.devices.gpu_reports import (
     nccl_tests,
     nvbandwidth,
     p2p_sample,
+    processes,
     stress,
     superbench,
     tf_cnn_benchmarks,
@@ -46,6 +47,7 @@ _READERS: tuple[tuple[Callable[[str], bool], Callable[[str, str], Reading]], ...
     (superbench.looks_like_results, superbench.parse_results),
     (stress.looks_like_burn, stress.parse_burn),
     (stress.looks_like_host_copies, stress.parse_host_copies),
+    (processes.looks_like, processes.parse),
     (known_lines.looks_like, known_lines.parse),
 )
 """A look for a format that costs little, and its reader. A reading without a summary found nothing after all."""

@@ -9,6 +9,8 @@ from harness.procedures.analysis.diagnosis import Diagnosis, Severity
 
 TOO_MANY = "with more than nine GPUs in one process, each would need more than eight peers (error 711)"
 
+_MOST = 6
+
 _MEANINGS: dict[Signature, tuple[Severity, str, str, str, str]] = {
     Signature.TOO_MANY_PEERS: (
         Severity.WARN,
@@ -68,4 +70,19 @@ def judge_lines(readings: tuple[Reading, ...]) -> Iterator[Diagnosis]:
         for sign in reading.signs:
             severity, check, what, cause, do = _MEANINGS[sign.signature]
             times = f", {sign.count} times" if sign.count > 1 else ""
-            yield Diagnosis(severity, check, sign.signature.value, f"{what}{times}", sign.line, reading.source, cause, do)
+            then = _holders(readings) if sign.signature is Signature.TOO_MANY_PEERS else ()
+            yield Diagnosis(
+                severity, check, sign.signature.value, f"{what}{times}", sign.line, reading.source, cause, do, then=then
+            )
+
+
+def _holders(readings: tuple[Reading, ...]) -> tuple[str, ...]:
+    """Who may hold peers: the processes that nvidia-smi lists, graphics first."""
+    found = sorted(
+        ((process, reading.source) for reading in readings for process in reading.processes),
+        key=lambda each: ("graphics" not in each[0].kind, each[0].index),
+    )
+    return tuple(
+        f"may hold peers: {process.name} (pid {process.pid}, {process.kind or 'kind not told'}) on GPU {process.index} ({source})"
+        for process, source in found[:_MOST]
+    )

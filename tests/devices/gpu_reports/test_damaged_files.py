@@ -117,6 +117,9 @@ def test_no_bytes_make_the_reader_raise_anything_else(made, data, start):
         "\n" * 500_000,
         "\t" * 500_000,
         "busbw " * 100_000,
+        "<process_info>" + "<pid>1</pid>" * 50_000,
+        "Processes\n|" + " 1" * 300_000,
+        "Processes\n" + "|    3   1      G   x" * 30_000,
     ],
 )
 def test_nothing_endless_takes_long(made, text):

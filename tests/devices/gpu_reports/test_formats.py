@@ -179,6 +179,21 @@ def test_known_lines_are_counted_wherever_they_stand():
     assert signs == {Signature.TOO_MANY_PEERS: 2, Signature.IOMMU: 1}
 
 
+def test_processes_are_read_from_both_forms_of_nvidia_smi(made):
+    info = "<process_info><pid>{}</pid>\n<type>{}</type><process_name>{}</process_name></process_info>"
+    xml = made.smi(
+        2, extra=f"<processes>{info.format(2117, 'G', '/usr/lib/xorg/Xorg')}{info.format(99, 'C', 'python3')}</processes>"
+    )
+    (reading,) = read_report("mail", xml.encode()).readings
+    assert [(each.index, each.pid, each.name, each.kind) for each in reading.processes] == [
+        (index, *rest) for index in (0, 1) for rest in ((2117, "/usr/lib/xorg/Xorg", "graphics"), (99, "python3", "compute"))
+    ]
+    table = "| Processes:      |\n|    3   N/A  N/A      2117      G   /usr/lib/xorg/Xorg                 45MiB |\n"
+    (old, new) = (read(text).processes for text in (table.replace("N/A  N/A ", ""), table))
+    assert old == new
+    assert (new[0].index, new[0].pid, new[0].name, new[0].kind) == (3, 2117, "/usr/lib/xorg/Xorg", "graphics")
+
+
 def test_nvidia_smi_and_its_tables_come_through_the_readers_of_dumps(made):
     found = read_report("mail", (made.smi(2) + made.topo(made.switches(2))).encode())
     assert [harvest.format.value for harvest in found.harvests] == ["nvidia-smi -q -x", "nvidia-smi topo"]

@@ -76,9 +76,11 @@ def test_report_2_nccl_356_more_than_ten_rtx_8000_get_too_many_peers_when_contex
 
 
 def test_report_3_nccl_241_an_x_server_holds_peers(made, tested):
-    assert "another process (an X server) holds peers" in told_of_limit(
-        made, "Unable to enable peer access between device ordinals 0 and 9: CUDA_ERROR_TOO_MANY_PEERS"
-    )
+    line = "Unable to enable peer access between device ordinals 0 and 9: CUDA_ERROR_TOO_MANY_PEERS"
+    assert "another process (an X server) holds peers" in told_of_limit(made, line)
+    xorg = "<processes><process_info><pid>2117</pid><type>G</type><process_name>Xorg</process_name></process_info></processes>"
+    both = made.analysed({"log": line, "smi": made.smi(1, extra=xorg)})
+    assert "may hold peers: Xorg (pid 2117, graphics) on GPU 0 (smi)" in made.told(both, "peer-limit")
     found = tested("1x9", "held:3>5")
     assert found.failed() == {}
     assert "gpu3: 3 of 8 peers can be enabled (error 711); held by Xorg (pid 2117)" in found.bench
