@@ -30,6 +30,9 @@ _SHORT = {
 NEAR = ("PIX", "PXB")
 """Pairs that a switch connects, without a host bridge in between (legend of nvidia-smi topo -m)."""
 
+FAR = ("PHB", "NODE", "SYS")
+"""Pairs whose way leads over a host bridge, or over several (the same legend)."""
+
 
 @dataclass(frozen=True)
 class Machine:

@@ -24,7 +24,7 @@ from harness.limits import Outcome
 from harness.platform import P2p
 from harness.procedures.analysis.diagnosis import Diagnosis, Severity
 from harness.procedures.gpu_analysis.copies import Copies, copies_of, named, shared_by
-from harness.procedures.gpu_analysis.machine import Machine
+from harness.procedures.gpu_analysis.machine import FAR, Machine
 from harness.procedures.p2p import DIRECT, STAGED, judge_path, path_of
 from harness.procedures.p2p_patterns import LOW, count_of
 
@@ -38,7 +38,7 @@ def judge_copies(reading: Reading, machine: Machine, rules: P2p) -> Iterator[Dia
     copies = copies_of(reading, machine)
     yield from _ruled_out(copies, machine, rules, reading.source)
     yield from _impossible(copies, machine, reading.source)
-    yield from _paths(copies, rules, reading.source)
+    yield from _paths(copies, machine, rules, reading.source)
     yield from _both_ways(copies, rules, reading.source)
     yield from _low(copies, machine, rules, reading.source)
     yield from _asymmetric(copies, rules, reading.source)
@@ -116,7 +116,7 @@ def _fastest(pair: Pair) -> float:
     return max(pair.enabled or 0.0, pair.pulled or 0.0)
 
 
-def _paths(copies: Copies, rules: P2p, source: str) -> Iterator[Diagnosis]:
+def _paths(copies: Copies, machine: Machine, rules: P2p, source: str) -> Iterator[Diagnosis]:
     """Staged, slower than through the host, or no faster with nothing to tell why."""
     tried = [pair for pair in copies.report.pairs if pair.enabled is not None and pair.disabled is not None]
     staged = [pair for pair in tried if path_of(pair, rules) == STAGED]
@@ -132,18 +132,9 @@ def _paths(copies: Copies, rules: P2p, source: str) -> Iterator[Diagnosis]:
             "read topo -p2p r and w; where they say OK, look at ACS, the IOMMU and who holds peers (error 711)",
         )
     slower = [pair for pair in tried if pair not in staged and _ratio(pair) < 1 / rules.staged_ratio]
-    if slower:
-        worst = min(slower, key=_ratio)
-        yield Diagnosis(
-            Severity.WARN,
-            "slower",
-            named(slower, copies.places),
-            "copies are slower with peer access than through the host",
-            _figures(worst),
-            source,
-            "the way between the GPUs leads through the root complex (access control), or over a slower line than the host's",
-            "read ACSCtl of every bridge between them (lspci -vvv); compare with NCCL_P2P_DISABLE=1 (NVIDIA/nccl#814)",
-        )
+    far = [pair for pair in slower if machine.classes.get((pair.source, pair.target), "") in FAR]
+    yield from _slower([pair for pair in slower if pair not in far], Severity.WARN, copies, source)
+    yield from _slower(far, Severity.NOTE, copies, source)
     unclear = [
         pair for pair in tried if path_of(pair, rules) is None and 1 / rules.staged_ratio <= _ratio(pair) <= rules.staged_ratio
     ]
@@ -157,6 +148,23 @@ def _paths(copies: Copies, rules: P2p, source: str) -> Iterator[Diagnosis]:
             source,
             "the file has no latency of writes, which would tell: 9 us and more is staging",
             "send the whole output of the tool",
+        )
+
+
+def _slower(pairs: Sequence[Pair], severity: Severity, copies: Copies, source: str) -> Iterator[Diagnosis]:
+    """Across host bridges it may be so by design: on Gen3 the way through the host's memory is no slower there."""
+    if pairs:
+        worst = min(pairs, key=_ratio)
+        yield Diagnosis(
+            severity,
+            "slower",
+            named(pairs, copies.places),
+            "copies are slower with peer access than through the host"
+            + (": these pairs lie across host bridges" if severity is Severity.NOTE else ""),
+            _figures(worst),
+            source,
+            "the way between the GPUs leads through the root complex (access control), or over a slower line than the host's",
+            "read ACSCtl of every bridge between them (lspci -vvv); compare with NCCL_P2P_DISABLE=1 (NVIDIA/nccl#814)",
         )
 
 

@@ -135,6 +135,14 @@ def test_slower_than_through_the_host_is_told_with_both_figures(made):
     assert "9.9 GB/s with, 22 GB/s without peer access" in made.told(analysis, "slower")
 
 
+def test_slower_than_through_the_host_across_host_bridges_is_only_noted(made):
+    """Gen3 through the root complex gives 9 to 11 GB/s, and staged copies between sockets were seen at 11.4."""
+    across = made.p2p_sample(4, enabled=lambda row, column: 12.5 if row // 2 == column // 2 else 10.2, disabled=11.2, both=None)
+    analysis = made.analysed({"sample": across, "topo": made.topo(made.switches(2, 2))})
+    assert (made.faults(analysis), made.warnings(analysis)) == ([], [])
+    assert "these pairs lie across host bridges" in made.told(analysis, "slower")
+
+
 def test_a_tool_that_has_tables_of_both_ways_only_is_judged_by_their_halves(made):
     only = {"disabled": None, "enabled": None, "late": None, "late_disabled": None}
     analysis = made.analysed({"sample": made.p2p_sample(2, "NVIDIA GeForce RTX 4090", both=41.4, both_disabled=25.8, **only)})
