@@ -21,7 +21,8 @@ from harness.procedures.gpu_analysis import collectives, training, verdicts
 from harness.procedures.gpu_analysis.inventory import judge_inventory
 from harness.procedures.gpu_analysis.known_lines import judge_lines
 from harness.procedures.gpu_analysis.machine import Machine, machine_of
-from harness.procedures.gpu_analysis.matrices import is_crowd, judge_copies
+from harness.procedures.gpu_analysis.matrices import judge_copies
+from harness.procedures.gpu_analysis.patterns import is_crowd
 from harness.procedures.gpu_analysis.summaries import Summary, of_collectives, of_copies, of_trainings, of_verdicts
 
 _COPIES = (Tool.P2P_SAMPLE, Tool.NVBANDWIDTH, Tool.GPU_COPY)

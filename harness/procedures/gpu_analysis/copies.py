@@ -9,7 +9,9 @@ from harness.devices.gpu import PeerStatus
 from harness.devices.gpu_reports.facts import Grid, Quantity, Reading
 from harness.devices.gpu_reports.facts import Pair as Ends
 from harness.devices.p2p import Pair, PeerGpu, Report
+from harness.platform import P2p
 from harness.procedures.gpu_analysis.machine import Machine
+from harness.procedures.p2p import DIRECT, path_of
 from harness.procedures.p2p_patterns import common_ground
 from harness.procedures.places import Place
 
@@ -76,3 +78,27 @@ def named(pairs: Iterable[Pair], places: Mapping[int, Place], most: int = 4) -> 
     listed = [f"{places[pair.source].slot} -> {places[pair.target].slot}" for pair in pairs]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more
+
+
+def direct_pairs(copies: Copies, rules: P2p) -> list[Pair]:
+    """The pairs with a figure that nothing shows to be staged."""
+    pairs = [pair for pair in copies.report.pairs if pair.enabled and pair.can is not False]
+    return [pair for pair in pairs if path_of(pair, rules) in (DIRECT, None)]
+
+
+def figures_of(pair: Pair) -> str:
+    """All figures of a pair: one alone says nothing."""
+    words = [f"{_speed(pair.enabled)} with, {_speed(pair.disabled)} without peer access"]
+    words += [f"read {pair.pulled:g} GB/s"] if pair.pulled is not None else []
+    words += [f"write latency {pair.write_us:g} us"] if pair.write_us is not None else []
+    return ", ".join(words)
+
+
+def _speed(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:g} GB/s"
+
+
+def addresses_of(pairs: Sequence[Pair], machine: Machine) -> tuple[str, ...]:
+    """The addresses of all GPUs of some pairs, as far as they are known."""
+    indexes = dict.fromkeys(index for pair in pairs for index in (pair.source, pair.target))
+    return tuple(address for index in indexes if (address := machine.addresses.get(index, "")))
