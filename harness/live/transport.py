@@ -25,7 +25,8 @@ from requests.adapters import HTTPAdapter
 from harness.clock import Clock, Deadline
 
 _FOREIGN_LOGINS = ("Authorization", "Cookie")
-"""Headers that only a netrc file or an earlier answer can have put in: a session is carried by X-Auth-Token alone."""
+"""Headers that only a netrc file or an earlier answer can have put in: a session is carried by X-Auth-Token alone, and a login
+of a single request (``login``) is put in here, past everything that the library does with headers."""
 
 
 MOST = 64 * 1024 * 1024
@@ -125,6 +126,7 @@ class GuardedAdapter(HTTPAdapter):
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
+        self.login = ""
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **pool: Any) -> None:
@@ -134,6 +136,8 @@ class GuardedAdapter(HTTPAdapter):
     def send(self, request: PreparedRequest, *positional: Any, **how: Any) -> Response:
         for name in _FOREIGN_LOGINS:
             request.headers.pop(name, None)
+        if self.login:
+            request.headers["Authorization"] = self.login
         answer = super().send(request, *positional, **{**how, "proxies": None, "stream": True})
         answer._content = _read(answer)  # what ``content`` gives; the library reads it that way
         return answer
