@@ -282,10 +282,9 @@ class TestLogin:
 
         service = serve(answer)
         one = lane(service)
+        named = r"held by operator from 192\.0\.2\.7 \(ids 1, 2\), root \(id 5\); have one"
         for _ in range(2):
-            with pytest.raises(
-                BenchError, match=r"held by operator from 192\.0\.2\.7 \(ids 1, 2\), root \(id 5\); have one"
-            ) as caught:
+            with pytest.raises(BenchError, match=named) as caught:
                 one.ask(LOOK)
         assert password not in str(caught.value)
         reads = [request for request in service.requests if request.method == "GET"]
