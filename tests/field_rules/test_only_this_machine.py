@@ -161,3 +161,20 @@ def test_a_command_whose_lock_is_stolen_while_its_job_runs_only_looks_on(served,
     assert [sent.method for sent in wire.writes] == ["PATCH", "POST"]
     assert done.status == 0, done.text
     assert service.sessions == 0
+
+
+@pytest.mark.socket
+@pytest.mark.slow
+def test_a_command_whose_lock_is_stolen_while_its_job_fails_takes_nothing_back_and_says_what_stays(served, wire):
+    service = served("bios.job-state", fast=True)
+    theirs = MachineLock(parts.SERVICE_TAG, "bob@elsewhere night run", service.folder / "bringup-locks")
+    stolen = wire.once(lambda sent, _: sent.is_reset, lambda _: theirs.acquire(steal_from=theirs.holding().owner))
+    done = service.bringup("bios", "apply", "--bench", "BENCH")
+    theirs.release()
+    assert len(stolen) == 1
+    assert [sent.method for sent in wire.writes] == ["PATCH", "POST"], "neither the job nor its values are taken away"
+    assert done.status != 0
+    (said,) = done.handovers
+    assert "MmioAbove4Gb" in said
+    assert "undo: DELETE" in said
+    assert service.sessions == 0
