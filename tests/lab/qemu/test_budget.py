@@ -1,0 +1,121 @@
+"""The budget's picture of the kernel's allocator against a kernel that allocates: every window and every BAR, address for address.
+
+Firmware (qboot) places nothing in these machines; what is compared is Linux alone. A layout is what hangs from one root port.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from harness.lab.qemu.bare import boot_bare
+from harness.lab.qemu.image import find_image
+from harness.procedures.budget.demand import Openings, Region, Space
+from harness.procedures.budget.kernel import WINDOWS, assign
+
+_SPEC = importlib.util.spec_from_file_location("_layouts", Path(__file__).with_name("_layouts.py"))
+layouts = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(layouts)
+display, memory, registers, port, switch, flat, root = (
+    layouts.display, layouts.memory, layouts.registers, layouts.port, layouts.switch, layouts.flat, layouts.root
+)  # fmt: skip
+
+pytestmark = pytest.mark.qemu
+
+GPU = (display(16), memory(256, "00.1"))
+"""16 MiB of 32-bit space and 256 MiB of wide space behind one port, as an RTX 8000 asks for."""
+
+MACHINES = {
+    "roomy": (
+        {"memory_mib": 256, "wide_gib": 64},
+        {
+            "one part without a switch": root(1, display(64, rom=True)),
+            "three GPUs behind a switch": root(2, flat(GPU, GPU, GPU)),
+            "two switches, one behind the other": root(3, switch(port("00.0", flat(GPU, (registers(),), GPU)))),
+            "sizes that leave gaps": root(4, flat((memory(1024),), (memory(64),), (memory(256),), (memory(4096),))),
+            "functions of one device": root(5, flat((display(32, "00.0"), registers("00.1")), (registers(), registers("00.1")))),
+            "ports with nothing behind them": root(6, flat((), (display(16),), ())),
+            "nothing at all": root(7),
+        },
+    ),
+    "short of wide space": (
+        {"memory_mib": 2816, "wide_gib": 4},
+        {
+            "fits beside the others": root(1, flat((memory(1024),), (memory(512),))),
+            "too large for what is left": root(2, flat((memory(2048),), (memory(2048),))),
+            "small enough for a place below 4 GiB": root(3, flat((memory(256),), (memory(128),))),
+        },
+    ),
+    "short of 32-bit space": (
+        {"memory_mib": 2816, "wide_gib": 64},
+        {
+            "the first of three": root(1, flat((display(256),), (display(128),))),
+            "the second of three": root(2, flat((display(256),), (display(256),))),
+            "the last of three": root(3, flat((display(128),), (display(64), registers("00.1")))),
+        },
+    ),
+    "short of I/O ports": (
+        {"memory_mib": 256, "wide_gib": 64},
+        {
+            "nine windows": root(1, flat(*[(memory(1),)] * 9)),
+            "four windows": root(2, flat(*[(memory(1),)] * 4)),
+            "three windows": root(3, flat(*[(memory(1),)] * 3)),
+        },
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=list(MACHINES))
+def machine(request, needs_the_lab, tmp_path_factory):
+    """The layouts of one machine, what was foretold of them, and what its kernel made of them."""
+    options, trees = MACHINES[request.param]
+    shown = boot_bare(find_image(), tmp_path_factory.mktemp("bare"), tuple(trees.values()), **options)
+    openings = openings_of(shown)
+    return request.param, trees, assign(layouts.devices_of(tuple(trees.values())), openings), shown
+
+
+def openings_of(shown):
+    regions = [(window.kind, Region(window.start, window.end + 1 - window.start)) for window in shown.windows]
+    memory = [region for kind, region in regions if kind == "mem" and region.start >= 1 << 20]
+    return Openings(
+        io=tuple(region for kind, region in regions if kind == "io" and region.end > 0x1000),
+        low=tuple(region for region in memory if region.end <= 1 << 32),
+        wide=tuple(region for region in memory if region.end > 1 << 32),
+    )
+
+
+def seen_at(shown, placement):
+    """What the kernel gave to one ask; None where it has no place."""
+    if placement.ask.name in WINDOWS.values():
+        walk, index = placement.path, {Space.IO: 13, Space.LOW: 14, Space.WIDE: 15}[placement.ask.space]
+    else:
+        function, number = placement.ask.name.split()
+        walk, index = placement.path[:-1] + function, int(number)
+    lines = shown.functions[walk]
+    start, end, flags = lines[index]
+    return Region(start, end + 1 - start) if end > start and flags and not flags & 0x20000000 else None
+
+
+def test_every_address_is_foretold(machine):
+    _, _, foretold, shown = machine
+    assert foretold
+    wrong = [
+        f"{each.path} {each.ask.name} ({each.ask.size:#x}): foretold {each.region}, the kernel gave {seen_at(shown, each)}"
+        for each in foretold
+        if seen_at(shown, each) != each.region
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_fits_and_what_does_not_is_told_apart(machine):
+    """Each machine that is short of something has a layout that loses and one that does not."""
+    name, trees, foretold, _ = machine
+    losing = {each.path.split("/")[0] for each in foretold if each.region is None}
+    roots = {tree.place for tree in trees.values()}
+    assert (not losing) if name == "roomy" else losing and losing < roots
+
+
+def test_ten_layouts_are_compared():
+    assert sum(len(trees) for _, trees in MACHINES.values()) >= 10
