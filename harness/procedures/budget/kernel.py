@@ -24,7 +24,7 @@ _ISA_ALIAS = 0x300
 
 def size_window(bridge: Device, space: Space) -> Ask | None:
     """The window that a bridge asks for in one space; None where nothing below needs one."""
-    asks = [ask for child in bridge.children for ask in _all_asks(child) if ask.space is space]
+    asks = [ask for child in bridge.children for ask in _all_asks(child, (space,))]
     if not asks:
         return None
     grain = WINDOW_GRAIN[space]
@@ -75,11 +75,11 @@ def _assign_bus(devices: Sequence[Device], above: str, pool: _Root | _Bus) -> It
             yield from _assign_bus(device.children, f"{above}{device.place}/", _Bus(windows))
 
 
-def _all_asks(device: Device) -> Iterator[Ask]:
-    """The registers of a device and, of a bridge, its windows, in the order in which the kernel numbers them."""
-    yield from device.asks
+def _all_asks(device: Device, spaces: Sequence[Space] = _SPACES) -> Iterator[Ask]:
+    """What a device asks for in some spaces: registers and, of a bridge, windows, in the order in which the kernel numbers them."""
+    yield from (ask for ask in device.asks if ask.space in spaces)
     if device.is_bridge:
-        for space in _SPACES:
+        for space in spaces:
             if (window := size_window(device, space)) is not None:
                 yield window
 
