@@ -27,13 +27,21 @@ class FabricPart:
     """One part that the fabric knows.
 
     ``slot`` is its place by chassis and slot (``jbogB/slot07``), "" where the controller does not tell; ``owner`` the machine it
-    is given to, "" where it is free.
+    is given to, "" where it is free. ``location`` is the controller's own ``rack1-shelf2/node07``, "" where it has none,
+    ``vendor`` the part's PCI vendor id, four hex digits.
     """
 
     slot: str
     serial: str
     owner: str = ""
     model: str = ""
+    location: str = ""
+    vendor: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it sits, by the best name that there is."""
+        return self.slot or self.location
 
 
 class Fabric:
@@ -107,7 +115,18 @@ def _part(entry: Mapping[str, Any]) -> FabricPart:
         serial=_word(entry, "serial_num"),
         owner="" if owner.lower() in _FREE else owner,
         model=_word(entry, "model"),
+        location=_location(entry.get("location")),
+        vendor=_word(entry, "vid").lower().removeprefix("0x"),
     )
+
+
+def _location(value: object) -> str:
+    """A place by rack, shelf and node: numbers as recorded from a Director (moophat/nvidia_cnc_exporter, gpu.json)."""
+    steps = [value.get(step) for step in ("rack", "shelf", "node")] if isinstance(value, Mapping) else []
+    if not steps or not all(isinstance(step, int) and not isinstance(step, bool) for step in steps):
+        return ""
+    rack, shelf, node = steps
+    return f"rack{rack}-shelf{shelf}/node{node:02d}"
 
 
 def _word(entry: Mapping[str, Any], key: str) -> str:

@@ -78,3 +78,13 @@ def test_a_refusal_or_nonsense_is_one_clear_line(body, status, words):
         Fabric(Controller(body, status)).parts()
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_part_has_its_controllers_own_location_and_vendor():
+    (part,) = Fabric(Controller(envelope(entry(slot="", location={"rack": 1, "shelf": 2, "node": 7}, vid="0x10DE")))).parts()
+    assert (part.location, part.place, part.vendor) == ("rack1-shelf2/node07", "rack1-shelf2/node07", "10de")
+
+
+@pytest.mark.parametrize("location", [None, {}, {"rack": 1, "shelf": 2}, {"rack": 1, "shelf": 2, "node": "x"}, [1, 2, 3], "r1"])
+def test_a_location_that_is_none_is_an_empty_word(location):
+    assert Fabric(Controller(envelope(entry(location=location)))).parts()[0].location == ""

@@ -60,7 +60,7 @@ def test_the_windows_of_the_platform_are_those_of_the_tape(lqd8360):
 
 
 def test_what_ovmf_did_with_the_virtual_machine_is_what_the_packing_says():
-    """Twenty ports of 16 GiB, by firmware that nobody here wrote. Below 4 GiB it adds reserves for hot-plug at some of the ports."""
+    """Twenty ports of 16 GiB, by firmware that nobody here wrote. Below 4 GiB it adds hot-plug reserves at some ports."""
     snapshot = snapshot_of("virtual-r640")
     part = Device("00.0", (Ask("BAR 0", 16 << 10, Space.LOW), Ask("BAR 4", 16 * GIB, Space.WIDE)))
     ports = tuple(Device(f"{number:02x}.0", (), True, (part,)) for number in range(20))

@@ -1,0 +1,59 @@
+"""``bringup map learn`` as a program: what it prints and writes, and with which status it ends."""
+
+import subprocess
+import tomllib
+
+import pytest
+
+
+@pytest.fixture
+def learn(program, tmp_path):
+    def asked(*arguments):
+        return subprocess.run(
+            [*program, "map", "learn", *arguments], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
+        )
+
+    return asked
+
+
+def test_the_recording_gives_the_map_that_its_platform_has(learn, tmp_path):
+    done = learn("--bench", "model-lqd8360", "--replay", "--out", "map.toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("MAP of bench model-lqd8360, REPLAY of ")
+    assert first.endswith("(source model): 20 of 20 GPUs that the fabric gave to model-lqd8360 have their place")
+    assert "platform lqd8360 says the same of all 20" in done.stdout
+    assert len(tomllib.loads((tmp_path / "map.toml").read_text())["slot"]) == 20
+    again = learn("--bench", "model-lqd8360", "--replay", "--out", "map.toml")
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+
+
+def test_the_model_gives_the_same_map_and_names_the_neighbours_part(learn):
+    done = learn("--bench", "model-lqd8360", "--fault", "pcie.four-view")
+    assert done.returncode == 1
+    assert "LIVE: a MODELLED machine: 19 of 19 GPUs" in done.stdout
+    assert "1 more belongs to other machines" in done.stdout
+    assert "stranger: 0000:e2:00.0" in done.stdout
+
+
+def test_a_gpu_whose_link_is_down_is_unseen(learn):
+    done = learn("--bench", "model-lqd8360", "--fault", "pcie.chain-link")
+    assert done.returncode == 1
+    assert "unseen: jbogB/slot07, serial 9990000000017" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--bench", "nowhere"), "nowhere"),
+        (("--bench", "virtual-r640", "--replay"), "has no fabric on it"),
+        (("--bench", "model-lqd8360", "--replay", "--fault", "pcie.buses"), "--replay touches none"),
+        (("--bench", "model-lqd8360", "--replay", "--out", "no/such/folder/map.toml"), "cannot be written"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_two(learn, arguments, says):
+    done = learn(*arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
