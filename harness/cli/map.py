@@ -8,20 +8,22 @@ the piece of the platform file                             printed, or written w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import locator
 from harness.bench import Bench
-from harness.cli.machine import SOURCES, Wish, opened
-from harness.clock import VirtualClock
+from harness.cli.machine import SOURCES
+from harness.clock import Clock, VirtualClock
 from harness.devices.fabric import Fabric, FabricPart
 from harness.devices.gpu import read_inventory
 from harness.devices.host import Host
 from harness.devices.pcie import Snapshot, read_snapshot
 from harness.errors import ConfigError, DeviceError, UsageMistake
 from harness.platform import Platform
+from harness.plugin.reach import Reach, reach_model, reach_real
+from harness.ports import CommandAsks
 from harness.procedures.slot_map import SlotMap, as_toml, contradictions, learn, needs_the_driver, owner_in
 from harness.tape.player import Player
 from harness.tape.tracks import Tracks
@@ -48,13 +50,36 @@ def look(bench: str, *, replay: bool = False, tapes: Path | None = None, faults:
         if faults:
             raise UsageMistake("--fault belongs to a live machine of the virtual lab, and --replay touches none")
         return _recorded(bench, tapes)
-    with opened(Wish(bench, faults=faults)) as machine:
-        if machine.fabric is None or machine.host is None:
-            raise UsageMistake(f"bench {machine.bench.name} has no {'[fabric]' if machine.fabric is None else '[host]'} to ask")
-        parts, snapshot = machine.fabric.parts(), read_snapshot(machine.host)
-        driver = _driver(machine.host) if needs_the_driver(parts, snapshot) else {}
-        source = f"bench {machine.bench.name}, LIVE: {SOURCES.get(machine.source, machine.source).split(',')[0]}"
-        return Seen(machine.bench, machine.platform, source, parts, snapshot, driver)
+    found, bench_file = locator.find_bench(bench)
+    platform, _ = locator.find_platform(found.platform, bench_file)
+    reach = _reach(found, bench_file, platform, faults)
+    with ExitStack() as held:
+        lanes = reach.open_lanes(held)
+        held.callback(lanes.close)
+        if lanes.fabric is None or lanes.host is None:
+            raise UsageMistake(f"{bench_file}: there is no {'[fabric]' if lanes.fabric is None else '[host]'} to ask")
+        parts, host = Fabric(lanes.fabric).parts(), _host(found, lanes.host, reach.clock)
+        snapshot = read_snapshot(host)
+        driver = _driver(host) if needs_the_driver(parts, snapshot) else {}
+    source = f"bench {found.name}, LIVE: {SOURCES.get(reach.source, reach.source).split(',')[0]}"
+    return Seen(found, platform, source, parts, snapshot, driver)
+
+
+def _reach(bench: Bench, bench_file: Path, platform: Platform, faults: tuple[str, ...]) -> Reach:
+    """A mere look: no lock, and the management controller is not asked."""
+    if bench.lab is None:
+        if faults:
+            raise UsageMistake(f"--fault belongs to the virtual lab; bench {bench.name} is a real machine")
+        return reach_real(bench, bench_file, locked=False)
+    if bench.lab.grade == "model":
+        return reach_model(faults, bench.slots(platform, str(bench_file)), bench.name)
+    raise UsageMistake(f"{bench_file}: a virtual machine has no fabric to ask")
+
+
+def _host(bench: Bench, asks: CommandAsks, clock: Clock) -> Host:
+    if bench.host is None:
+        return Host(asks, clock)
+    return Host(asks, clock, python=bench.host.python, wrapper=bench.host.wrapper, is_on_console=bench.host_is_on_console)
 
 
 def _recorded(name: str, tapes: Path | None) -> Seen:
@@ -84,9 +109,14 @@ def _driver(host: Host) -> dict[str, str]:
 
 
 def learned(seen: Seen) -> SlotMap:
-    """The map of what was seen."""
+    """The map of what was seen; a tree that is another machine's than the bench pins is a doubt."""
     named = seen.bench.fabric.machine if seen.bench.fabric is not None else ""
-    return learn(seen.fabric, seen.snapshot, seen.driver, owner_in(seen.fabric, seen.snapshot, seen.driver, named))
+    found = learn(seen.fabric, seen.snapshot, seen.driver, owner_in(seen.fabric, seen.snapshot, seen.driver, named))
+    pinned, told = seen.bench.service_tag, seen.snapshot.host.serial
+    if pinned and told and pinned != told:
+        other = f"the operating system is that of service tag {told}, and the bench pins {pinned}: another machine's tree"
+        return replace(found, doubts=(*found.doubts, other))
+    return found
 
 
 def verdict(seen: Seen, found: SlotMap) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The composable fabric's controller: which part sits in which slot, which machine it is given to, and taking parts away from it.
 
-    GET /liqid/api/v2/device/info/gpu  ─  {"response": {"code": 0, "errors": null, "data": [...]}}  ─  FabricPart ...
+    GET /liqid/api/v2/device/info/gpu  ─  {"response": {"code": 0, "errors": null, "data": [...]}}  ─┬─ FabricPart ...
+    GET /liqid/api/v2/predevice        ─  which machine has what, where the first list does not say ─┘  (joined by name)
 
 Paths, envelope and field names as public clients of Liqid's REST API use them (Liqid's SDKs, UIC Composastructure).
 """
@@ -15,6 +16,7 @@ from harness.errors import DeviceError
 from harness.ports import HttpAsks, HttpQuestion, Json
 
 GPU_INFO = "/liqid/api/v2/device/info/gpu"
+PREDEVICE = "/liqid/api/v2/predevice"
 FABRIC_EDIT = "/liqid/api/v2/fabric/edit"
 RELATE_GPU = "/liqid/api/v2/relate/gpu"
 FABRIC_REPROGRAM = "/liqid/api/v2/fabric/reprogram"
@@ -55,10 +57,17 @@ class Fabric:
 
         Raises DeviceError where the controller refuses or answers nonsense.
         """
-        answer = self._asks.ask(HttpQuestion.observe("GET", GPU_INFO))
+        entries = self._read(GPU_INFO)
+        if any("mname" not in entry for entry in entries):
+            owners = {_word(entry, "name"): _word(entry, "mname") for entry in self._read(PREDEVICE)}
+            entries = [{"mname": owners.get(_word(entry, "name"), ""), **entry} for entry in entries]
+        return tuple(sorted((_part(entry) for entry in entries), key=lambda part: (part.slot, part.serial)))
+
+    def _read(self, path: str) -> list[Mapping[str, Any]]:
+        answer = self._asks.ask(HttpQuestion.observe("GET", path))
         if answer.status != 200:
-            raise DeviceError(f"fabric: GET {GPU_INFO}: HTTP {answer.status}{_errors(answer.body)}")
-        return tuple(sorted((_part(entry) for entry in _data(answer.body)), key=lambda part: (part.slot, part.serial)))
+            raise DeviceError(f"fabric: GET {path}: HTTP {answer.status}{_errors(answer.body)}")
+        return _data(answer.body, path)
 
     def detach(self, parts: Sequence[FabricPart]) -> None:
         """Take parts away from the machine that has them, all or none. For a machine that is off.
@@ -89,16 +98,16 @@ class Fabric:
             raise DeviceError(f"fabric: {method} {path}: HTTP {answer.status}{_errors(answer.body)}")
 
 
-def _data(body: object) -> list[Mapping[str, Any]]:
+def _data(body: object, path: str) -> list[Mapping[str, Any]]:
     """The entries of the envelope; code 0 is good."""
     response = body.get("response") if isinstance(body, Mapping) else None
     if not isinstance(response, Mapping) or "code" not in response:
-        raise DeviceError(f"fabric: GET {GPU_INFO}: the answer has no response envelope; is this the fabric's controller?")
+        raise DeviceError(f"fabric: GET {path}: the answer has no response envelope; is this the fabric's controller?")
     if response["code"] != 0:
-        raise DeviceError(f"fabric: GET {GPU_INFO}: code {response['code']}{_errors(body)}")
+        raise DeviceError(f"fabric: GET {path}: code {response['code']}{_errors(body)}")
     data = response.get("data")
     if not isinstance(data, list) or not all(isinstance(entry, Mapping) for entry in data):
-        raise DeviceError(f"fabric: GET {GPU_INFO}: its data is no list of parts")
+        raise DeviceError(f"fabric: GET {path}: its data is no list of parts")
     return data
 
 

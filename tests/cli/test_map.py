@@ -1,9 +1,13 @@
 """``bringup map learn`` as a program: what it prints and writes, and with which status it ends."""
 
 import subprocess
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+
+from harness import locator
 
 
 @pytest.fixture
@@ -48,12 +52,59 @@ def test_a_gpu_whose_link_is_down_is_unseen(learn):
     [
         (("--bench", "nowhere"), "nowhere"),
         (("--bench", "virtual-r640", "--replay"), "has no fabric on it"),
+        (("--bench", "virtual-r640"), "a virtual machine has no fabric to ask"),
+        (("--bench", "bare.toml"), "there is no [fabric] to ask"),
         (("--bench", "model-lqd8360", "--replay", "--fault", "pcie.buses"), "--replay touches none"),
         (("--bench", "model-lqd8360", "--replay", "--out", "no/such/folder/map.toml"), "cannot be written"),
     ],
 )
-def test_a_mistake_is_one_line_and_status_two(learn, arguments, says):
+def test_a_mistake_is_one_line_and_status_two(learn, tmp_path, arguments, says):
+    (tmp_path / "bare.toml").write_text('schema = 1\nname = "bare"\nplatform = "lqd8360"\n[host]\nvia = "local"\n')
     done = learn(*arguments)
     assert done.returncode == 2, done.stdout + done.stderr
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.socket
+def test_a_real_benchs_controller_is_asked_over_http(tmp_path, learn, recorded_controller):
+    """The operating system is this one, which shows none of the fabric's parts; the controller was asked once."""
+    url, asked = recorded_controller
+    (tmp_path / "here.toml").write_text(
+        f'schema = 1\nname = "here"\nplatform = "lqd8360"\n[host]\nvia = "local"\n'
+        f'[fabric]\nurl = "{url}"\nmachine = "model-lqd8360"\n'
+    )
+    done = learn("--bench", "here.toml")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == (
+        "MAP of bench here, LIVE: hardware: 0 of 20 GPUs that the fabric gave to model-lqd8360 have their place"
+    )
+    assert "unseen: jbogA/slot01" in done.stdout
+    assert "there is no map to write" in done.stderr
+    assert asked == ["GET /liqid/api/v2/device/info/gpu"]
+
+
+@pytest.fixture
+def recorded_controller():
+    """A service that gives the answer of the bundled recording's controller, and what it was asked."""
+    body = (locator.find_tape("model-lqd8360") / "bodies" / "fabric-liqid-api-v2-device-info-gpu@1.json").read_bytes()
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(f"{self.command} {self.path}")
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Standard error is for the tests."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.devices.fabric import GPU_INFO, Fabric, FabricPart
+from harness.devices.fabric import GPU_INFO, PREDEVICE, Fabric, FabricPart
 from harness.errors import DeviceError
 from harness.ports import Effect, HttpAnswer
 
@@ -88,3 +88,31 @@ def test_a_part_has_its_controllers_own_location_and_vendor():
 @pytest.mark.parametrize("location", [None, {}, {"rack": 1, "shelf": 2}, {"rack": 1, "shelf": 2, "node": "x"}, [1, 2, 3], "r1"])
 def test_a_location_that_is_none_is_an_empty_word(location):
     assert Fabric(Controller(envelope(entry(location=location)))).parts()[0].location == ""
+
+
+class TwoLists(Controller):
+    """Gives the parts without owners, and who has what in another list, as published of Liqid's Director."""
+
+    def ask(self, question, on_line=None):
+        self.asked.append(question)
+        return HttpAnswer(200, {}, self.body[question.path], 0.0, 0.0)
+
+
+def test_owners_come_from_the_second_list_where_the_first_has_none():
+    info = [{"name": f"gpu{number}", "serial_num": f"47{number}"} for number in range(3)]
+    owned = [
+        {"name": "gpu0", "mname": "r640-07"},
+        {"name": "gpu1", "mname": "n/a", "mach_id": "n/a"},
+        {"name": "nvme0", "mname": "x"},
+    ]
+    controller = TwoLists({GPU_INFO: envelope(*info), PREDEVICE: envelope(*owned)})
+    assert {part.serial: part.owner for part in Fabric(controller).parts()} == {"470": "r640-07", "471": "", "472": ""}
+    assert [(question.effect, question.path) for question in controller.asked] == [
+        (Effect.OBSERVE, GPU_INFO),
+        (Effect.OBSERVE, PREDEVICE),
+    ]
+
+
+def test_a_second_list_that_is_none_is_named():
+    with pytest.raises(DeviceError, match=f"GET {PREDEVICE}: its data is no list"):
+        Fabric(TwoLists({GPU_INFO: envelope({"name": "gpu0"}), PREDEVICE: {"response": {"code": 0, "data": 7}}})).parts()

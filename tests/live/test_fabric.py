@@ -1,4 +1,4 @@
-"""The live lane to a fabric's controller, against services on the loopback; the modelled controller answers where answers matter."""
+"""The live lane to a fabric's controller, against services on the loopback; where answers matter, the model's."""
 
 from __future__ import annotations
 

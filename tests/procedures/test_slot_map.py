@@ -91,6 +91,13 @@ def test_the_machine_of_the_bench_is_taken_before_any_guess(seen):
     assert "it has given parts to nobody" in learn([], seen.snapshot, {}, "").doubts[0]
 
 
+def test_the_tree_of_another_machine_is_no_map(seen):
+    pinned = replace(seen, bench=seen.bench.model_copy(update={"service_tag": "OTHER01"}))
+    found = learned(pinned)
+    assert not found.is_whole
+    assert "service tag MODEL01, and the bench pins OTHER01" in found.doubts[0]
+
+
 def test_what_the_fabric_says_twice_or_not_at_all_is_a_doubt(seen):
     twice = [*seen.fabric, replace(seen.fabric[0], owner="")]
     assert f"the fabric lists serial {seen.fabric[0].serial} 2 times" in learn(twice, seen.snapshot, {}, "model-lqd8360").doubts
