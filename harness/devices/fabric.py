@@ -8,6 +8,7 @@ Paths, envelope and field names as public clients of Liqid's REST API use them (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,7 @@ class FabricPart:
 
     ``slot`` is its place by chassis and slot (``jbogB/slot07``), "" where the controller does not tell; ``owner`` the machine it
     is given to, "" where it is free. ``location`` is the controller's own ``rack1-shelf2/node07``, "" where it has none,
-    ``vendor`` the part's PCI vendor id, four hex digits.
+    ``id`` the part's PCI ids as ``10de:1e78``, "" where the controller does not tell them.
     """
 
     slot: str
@@ -38,7 +39,12 @@ class FabricPart:
     owner: str = ""
     model: str = ""
     location: str = ""
-    vendor: str = ""
+    id: str = ""
+
+    @property
+    def vendor(self) -> str:
+        """The part's PCI vendor id, four hex digits, or ""."""
+        return self.id.partition(":")[0]
 
     @property
     def place(self) -> str:
@@ -125,8 +131,14 @@ def _part(entry: Mapping[str, Any]) -> FabricPart:
         owner="" if owner.lower() in _FREE else owner,
         model=_word(entry, "model"),
         location=_location(entry.get("location")),
-        vendor=_word(entry, "vid").lower().removeprefix("0x"),
+        id=_id(_word(entry, "vid"), _word(entry, "did")),
     )
+
+
+def _id(vendor: str, device: str) -> str:
+    """Ids as the controller writes them (``0x10de``) in the form of a platform file; "" for anything else."""
+    words = [word.lower().removeprefix("0x").rjust(4, "0") for word in (vendor, device) if word]
+    return ":".join(words) if len(words) == 2 and all(re.fullmatch(r"[0-9a-f]{4}", word) for word in words) else ""
 
 
 def _location(value: object) -> str:

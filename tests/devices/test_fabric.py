@@ -81,8 +81,17 @@ def test_a_refusal_or_nonsense_is_one_clear_line(body, status, words):
 
 
 def test_a_part_has_its_controllers_own_location_and_vendor():
-    (part,) = Fabric(Controller(envelope(entry(slot="", location={"rack": 1, "shelf": 2, "node": 7}, vid="0x10DE")))).parts()
-    assert (part.location, part.place, part.vendor) == ("rack1-shelf2/node07", "rack1-shelf2/node07", "10de")
+    (part,) = Fabric(
+        Controller(envelope(entry(slot="", location={"rack": 1, "shelf": 2, "node": 7}, vid="0x10DE", did="0x1e78")))
+    ).parts()
+    assert (part.location, part.place) == ("rack1-shelf2/node07", "rack1-shelf2/node07")
+    assert (part.id, part.vendor) == ("10de:1e78", "10de")
+
+
+@pytest.mark.parametrize("ids", [{}, {"vid": "0x10de"}, {"vid": "NVIDIA", "did": "0x1e78"}, {"vid": "0x10de", "did": "0x123456"}])
+def test_ids_that_are_none_are_an_empty_word(ids):
+    part = Fabric(Controller(envelope(entry(**ids)))).parts()[0]
+    assert (part.id, part.vendor) == ("", "")
 
 
 @pytest.mark.parametrize("location", [None, {}, {"rack": 1, "shelf": 2}, {"rack": 1, "shelf": 2, "node": "x"}, [1, 2, 3], "r1"])
