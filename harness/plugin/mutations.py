@@ -21,6 +21,10 @@ def _to(value: Json) -> Callable[[Json], Json]:
     return lambda _: value
 
 
+def _when(now: str, then: str) -> Callable[[Json], Json]:
+    return lambda told: then if told == now else told
+
+
 def _gone(_: Json) -> Gone:
     return GONE
 
@@ -86,11 +90,11 @@ def _says(text: str) -> Callable[[Json], Json]:
 
 
 BMC = (
-    Rule("another-machine", "bmc", _SYSTEM, "SKU", _other, "session/(contact|bios|boot)"),
-    Rule("bios-version", "bmc", _SYSTEM, "BiosVersion", _to("0.0.1"), "session/bios", lasts=True),
+    Rule("another-machine", "bmc", _SYSTEM, "SKU", _other, "session/(contact|boot)", lasts=True),
+    Rule("bios-version", "bmc", _SYSTEM, "BiosVersion", _to("2.4.7"), "session/bios", lasts=True),
     Rule("job-failed", "bmc", _JOB, "JobState", _to("Failed")),
     Rule("job-message", "bmc", _JOB, "MessageId", lambda told: "PR31" if told == "PR19" else told, lasts=True),
-    Rule("halted", "bmc", _LC_STATUS, "ServerStatus", _to("HaltedF1/F2Prompt"), "session/boot"),
+    Rule("halted", "bmc", _LC_STATUS, "ServerStatus", _when("InPOST", "HaltedF1/F2Prompt"), "session/boot"),
     Rule(
         "in-setup",
         "bmc",
