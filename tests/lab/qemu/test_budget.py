@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.lab.qemu.bare import Wired, boot_bare
+from harness.errors import BenchError
+from harness.lab.qemu.bare import FIRMWARE, Wired, boot_bare
 from harness.lab.qemu.image import find_image
 from harness.procedures.budget.demand import KIB, MIB, Ask, Device, Openings, Region, Space
 from harness.procedures.budget.kernel import WINDOWS, assign
@@ -137,7 +138,12 @@ MACHINES = {
 def machine(request, needs_the_lab, tmp_path_factory):
     """The layouts of one machine, what was foretold of them, and what its kernel made of them."""
     options, trees = MACHINES[request.param]
-    shown = boot_bare(find_image(), tmp_path_factory.mktemp("bare"), tuple(trees.values()), **options)
+    try:
+        shown = boot_bare(find_image(), tmp_path_factory.mktemp("bare"), tuple(trees.values()), **options)
+    except BenchError as error:
+        if FIRMWARE in str(error):
+            pytest.skip(f"QEMU comes without {FIRMWARE}: {error}")
+        raise
     openings = openings_of(shown)
     return request.param, trees, assign(devices_of(tuple(trees.values())), openings), shown
 
