@@ -113,13 +113,13 @@ def reach_real(bench: Bench, bench_file: Path, *, locked: bool = True, steal_fro
         if locked:
             lock.acquire(steal_from=steal_from)
             held.callback(lock.release)
-        return _live_lanes(bench, *references, clock)
+        return _live_lanes(bench, *references[:2], clock, references[2])
 
     return Reach(clock, "hardware", secrets, open_lanes, lock.check if locked else lambda: None)
 
 
 def _live_lanes(
-    bench: Bench, reference: SecretReference | None, login: SecretReference | None, key: SecretReference | None, clock: Clock
+    bench: Bench, reference: SecretReference | None, login: SecretReference | None, clock: Clock, key: SecretReference | None = None
 ) -> Lanes:
     from harness.live.console import open_console
     from harness.live.http import RedfishHttp
