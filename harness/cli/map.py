@@ -21,10 +21,12 @@ from harness.devices.gpu import read_inventory
 from harness.devices.host import Host
 from harness.devices.pcie import Snapshot, read_snapshot
 from harness.errors import ConfigError, DeviceError, UsageMistake
-from harness.platform import Platform
+from harness.platform import Platform, Stack
 from harness.plugin.reach import Reach, reach_model, reach_real
 from harness.ports import CommandAsks
-from harness.procedures.slot_map import SlotMap, as_toml, contradictions, learn, needs_the_driver, owner_in
+from harness.procedures.budget.measured import as_toml as stack_as_toml
+from harness.procedures.budget.measured import differences, measure_stacks
+from harness.procedures.slot_map import SlotMap, as_toml, contradictions, hba_of, learn, needs_the_driver, owner_in
 from harness.tape.player import Player
 from harness.tape.tracks import Tracks
 
@@ -66,13 +68,13 @@ def look(bench: str, *, replay: bool = False, tapes: Path | None = None, faults:
 
 
 def _reach(bench: Bench, bench_file: Path, platform: Platform, faults: tuple[str, ...]) -> Reach:
-    """A mere look: no lock, and the management controller is not asked."""
+    """A mere look: no lock, and the management controller is not asked. A modelled machine has its settings as wanted."""
     if bench.lab is None:
         if faults:
             raise UsageMistake(f"--fault belongs to the virtual lab; bench {bench.name} is a real machine")
         return reach_real(bench, bench_file, locked=False)
     if bench.lab.grade == "model":
-        return reach_model(faults, bench.slots(platform, str(bench_file)), bench.name)
+        return reach_model(faults, bench.slots(platform, str(bench_file)), bench.name, delivered=False)
     raise UsageMistake(f"{bench_file}: a virtual machine has no fabric to ask")
 
 
@@ -140,13 +142,22 @@ def verdict(seen: Seen, found: SlotMap) -> Iterator[str]:
         yield f"  platform {seen.platform.name}: {line}"
     if found.places and not against:
         yield f"  platform {seen.platform.name} says the same of all {len(found.places)}"
+    for line in differences(seen.platform.stacks, stacks_of(seen, found)):
+        yield f"  platform {seen.platform.name}: {line}"
 
 
 def text_of(seen: Seen, found: SlotMap) -> str:
     """The piece of the platform file. Raises DeviceError where there is nothing to write."""
     if not found.places:
         raise DeviceError(f"{seen.source}: no part of the fabric's list was found in the PCIe tree, so there is no map to write")
-    return "\n".join(as_toml(found, seen.platform, seen.source)) + "\n"
+    tables = [line for stack in stacks_of(seen, found) for line in ("", *stack_as_toml(stack))]
+    return "\n".join([*as_toml(found, seen.platform, seen.source), *tables]) + "\n"
+
+
+def stacks_of(seen: Seen, found: SlotMap) -> tuple[Stack, ...]:
+    """What the machine says of the host bridges that the mapped parts hang from."""
+    named = {place.path.split("/")[0]: hba_of(place, seen.platform) for place in found.places}
+    return measure_stacks(seen.snapshot, {root: hba or root for root, hba in named.items()}, f"measured: {seen.source}")
 
 
 def write(text: str, out: Path, *, force: bool) -> None:
@@ -164,4 +175,5 @@ def write(text: str, out: Path, *, force: bool) -> None:
 
 def is_right(seen: Seen, found: SlotMap) -> bool:
     """Whether the map is whole and the platform says the same."""
-    return found.is_whole and not contradictions(found, seen.platform)
+    apart = differences(seen.platform.stacks, stacks_of(seen, found))
+    return found.is_whole and not contradictions(found, seen.platform) and not apart

@@ -110,13 +110,19 @@ def as_toml(learned: SlotMap, platform: Platform, source: str) -> Iterator[str]:
         yield f"name = {json.dumps(place.slot)}"
         if place.chassis:
             yield f"uplink = {json.dumps(place.chassis)}"
-        if hba := place.hba or _declared_hba(place, platform):
+        if hba := hba_of(place, platform):
             yield f"hba = {json.dumps(hba)}"
         yield f'path = "{place.path}"'
         yield f"# serial {_plain(place.serial)}, {_plain(place.model) or 'model not told'}"
     yield ""
     yield "# For the bench file:"
     yield f"# populated = {json.dumps([place.slot for place in learned.places])}"
+
+
+def hba_of(place: Place, platform: Platform) -> str:
+    """The slot of the server: as the platform names what hangs from the same host bridge, else as the kernel does; "" unknown."""
+    root = place.path.split("/")[0]
+    return next((slot.hba for slot in platform.slots if slot.hba and slot.path.startswith(f"{root}/")), place.hba)
 
 
 def _cards(fabric: Sequence[FabricPart], snapshot: Snapshot) -> tuple[Function, ...]:
@@ -179,12 +185,6 @@ def _uplinks(learned: SlotMap) -> dict[str, str]:
         if len(cables) == 1 and (cable := cables.pop()).count("/"):
             uplinks[chassis] = cable
     return uplinks
-
-
-def _declared_hba(place: Place, platform: Platform) -> str:
-    """The slot of the server, as the platform names what hangs from the same host bridge."""
-    root = place.path.split("/")[0]
-    return next((slot.hba for slot in platform.slots if slot.hba and slot.path.startswith(f"{root}/")), "")
 
 
 def _plain(text: str) -> str:

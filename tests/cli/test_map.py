@@ -41,6 +41,17 @@ def test_the_model_gives_the_same_map_and_names_the_neighbours_part(learn):
     assert "stranger: 0000:e2:00.0" in done.stdout
 
 
+def test_the_healthy_model_contradicts_nothing(learn):
+    done = learn("--bench", "model-lqd8360")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_window_that_is_not_the_platforms_is_told(learn):
+    done = learn("--bench", "model-lqd8360", "--fault", "pcie.bars")
+    assert done.returncode == 1
+    assert "PCIe Slot 3: 32-bit MMIO is 216 MiB by the platform and 138 MiB on the machine" in done.stdout
+
+
 def test_a_gpu_whose_link_is_down_is_unseen(learn):
     done = learn("--bench", "model-lqd8360", "--fault", "pcie.chain-link")
     assert done.returncode == 1

@@ -34,7 +34,7 @@ def need(devices: Sequence[Device], space: Space, start: int) -> int:
 
 def fits(devices: Sequence[Device], openings: Openings) -> bool:
     """Whether memory holds everything: what is wide may lie below 4 GiB where it all fits there. I/O ports are left out."""
-    (low,) = openings.low or (Region(0, 0),)
+    low = max(openings.low, key=lambda region: region.size, default=Region(0, 0))
     narrow = need(devices, Space.LOW, low.start)
     if narrow > low.size:
         return False

@@ -5,7 +5,8 @@
 
 Behaviour of drivers/pci/setup-bus.c, setup-res.c, kernel/resource.c and arch/x86/pci/i386.c of Linux 6.1, stated in own words
 and compared with that kernel in QEMU. It is one pass, as without ``pci=realloc``; reserves for hot-plug and the optional
-registers of virtual functions, which a kernel adds where there is room, are left out.
+registers of virtual functions, which a kernel adds where there is room, are left out. Kernels of 2026 and later size windows in
+another way (bugzilla.kernel.org 220775): compare again before relying on it for those.
 """
 
 from __future__ import annotations
