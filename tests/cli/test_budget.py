@@ -6,6 +6,9 @@ import subprocess
 
 import pytest
 
+from harness.cli.budget import as_text, make
+from harness.errors import UsageMistake
+
 PASSIVE = ("--model", "Quadro RTX 8000 (passive)")
 
 
@@ -42,9 +45,7 @@ def test_cards_that_only_may_sit_there_are_judged_too(budget):
 
 
 @pytest.mark.parametrize("width", [80, 132])
-def test_no_line_is_wider_than_the_terminal(width, monkeypatch):
-    from harness.cli.budget import as_text, make
-
+def test_no_line_is_wider_than_the_terminal(width):
     for options in ((None, ""), (27, ""), (None, "20,5,3")):
         lines = [*as_text(*make("lqd8360", *options, ""), width)]
         assert max(map(len, lines)) <= width
@@ -61,17 +62,24 @@ def test_programs_get_the_same_in_bytes(budget):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("options", "says"),
     [
-        (("--platform", "nowhere"), "nowhere"),
-        (("--platform", "virtual-r640"), "no [[stack]] says what firmware hands out"),
-        (("--platform", "lqd8360", "--split", "x"), "takes GPUs by slot"),
-        (("--platform", "lqd8360", "--gpus", "4", "--split", "4"), "exclude each other"),
-        (("--platform", "lqd8360", "--model", "RTX"), "no model 'RTX'"),
+        (("nowhere", None, "", ""), "nowhere"),
+        (("lqd8360", None, "x", ""), "takes GPUs by slot"),
+        (("lqd8360", None, "0,0", ""), "takes GPUs by slot"),
+        (("lqd8360", None, "65", ""), "takes GPUs by slot"),
+        (("lqd8360", 4, "4", ""), "exclude each other"),
+        (("lqd8360", None, "", "RTX"), "no model 'RTX'"),
     ],
 )
-def test_a_mistake_is_one_line_and_status_two(budget, arguments, says):
-    text = budget(*arguments, status=2)
-    assert says in text
+def test_a_mistake_is_one_line(options, says):
+    with pytest.raises(UsageMistake) as mistake:
+        make(*options)
+    assert says in str(mistake.value)
+    assert len(str(mistake.value).splitlines()) == 1
+
+
+def test_a_platform_without_windows_ends_with_two_and_one_line_that_says_what_to_do(budget):
+    text = budget("--platform", "virtual-r640", status=2)
+    assert "platforms/virtual-r640.toml: stack: no [[stack]] says what firmware hands out" in text
     assert len(text.strip().splitlines()) == 1
-    assert "Traceback" not in text

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from harness import locator
+from harness.cli.map import is_right, learned, look, verdict
+from harness.errors import UsageMistake
 
 
 @pytest.fixture
@@ -41,39 +43,49 @@ def test_the_model_gives_the_same_map_and_names_the_neighbours_part(learn):
     assert "stranger: 0000:e2:00.0" in done.stdout
 
 
-def test_the_healthy_model_contradicts_nothing(learn):
-    done = learn("--bench", "model-lqd8360")
-    assert done.returncode == 0, done.stdout
+def test_the_healthy_model_contradicts_nothing():
+    seen = look("model-lqd8360")
+    assert is_right(seen, learned(seen))
 
 
-def test_a_window_that_is_not_the_platforms_is_told(learn):
-    done = learn("--bench", "model-lqd8360", "--fault", "pcie.bars")
-    assert done.returncode == 1
-    assert "PCIe Slot 3: 32-bit MMIO is 216 MiB by the platform and 138 MiB on the machine" in done.stdout
+def test_a_window_that_is_not_the_platforms_is_told():
+    seen = look("model-lqd8360", faults=("pcie.bars",))
+    assert not is_right(seen, learned(seen))
+    told = "\n".join(verdict(seen, learned(seen)))
+    assert "PCIe Slot 3: 32-bit MMIO is 216 MiB by the platform and 138 MiB on the machine" in told
 
 
-def test_a_gpu_whose_link_is_down_is_unseen(learn):
-    done = learn("--bench", "model-lqd8360", "--fault", "pcie.chain-link")
-    assert done.returncode == 1
-    assert "unseen: jbogB/slot07, serial 9990000000017" in done.stdout
+def test_a_gpu_whose_link_is_down_is_unseen():
+    seen = look("model-lqd8360", faults=("pcie.chain-link",))
+    told = "\n".join(verdict(seen, learned(seen)))
+    assert "unseen: jbogB/slot07, serial 9990000000017" in told
+    assert not is_right(seen, learned(seen))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("bench", "options", "says"),
     [
-        (("--bench", "nowhere"), "nowhere"),
-        (("--bench", "virtual-r640", "--replay"), "has no fabric on it"),
-        (("--bench", "virtual-r640"), "a virtual machine has no fabric to ask"),
-        (("--bench", "bare.toml"), "there is no [fabric] to ask"),
-        (("--bench", "model-lqd8360", "--replay", "--fault", "pcie.buses"), "--replay touches none"),
-        (("--bench", "model-lqd8360", "--replay", "--out", "no/such/folder/map.toml"), "cannot be written"),
+        ("nowhere", {}, "nowhere"),
+        ("virtual-r640", {"replay": True}, "has no fabric on it"),
+        ("virtual-r640", {}, "a virtual machine has no fabric to ask"),
+        ("bare.toml", {}, "there is no [fabric] to ask"),
+        ("bare.toml", {"faults": ("pcie.bars",)}, "--fault belongs to the virtual lab"),
+        ("model-lqd8360", {"replay": True, "faults": ("pcie.buses",)}, "--replay touches none"),
     ],
 )
-def test_a_mistake_is_one_line_and_status_two(learn, tmp_path, arguments, says):
+def test_a_mistake_is_one_line(bench, options, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bare.toml").write_text('schema = 1\nname = "bare"\nplatform = "lqd8360"\n[host]\nvia = "local"\n')
-    done = learn(*arguments)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert says in done.stderr
+    with pytest.raises(UsageMistake) as mistake:
+        look(f"./{bench}" if bench.endswith(".toml") else bench, **options)
+    assert says in str(mistake.value)
+    assert len(str(mistake.value).splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_written_is_one_line_and_status_two(learn):
+    done = learn("--bench", "model-lqd8360", "--replay", "--out", "no/such/folder/map.toml")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
