@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import BenchError
@@ -33,6 +33,7 @@ mount -t devtmpfs dev /dev
 dmesg | grep -o 'root bus resource .*'
 for function in /sys/bus/pci/devices/*; do
     echo "function $(readlink -f $function)"
+    test -f $function/secondary_bus_number && echo "buses $(cat $function/secondary_bus_number $function/subordinate_bus_number)"
     cat $function/resource
 done
 echo the end
@@ -68,11 +69,13 @@ class Range:
 class Shown:
     """What the kernel made of it: the host bridge's ranges, and by walk (``01.0/00.0``) each line of ``resource``.
 
-    A line is (start, end, flags); all zeros where there is nothing or it has no place.
+    A line is (start, end, flags); all zeros where there is nothing or it has no place. ``buses`` are the first and the last number
+    behind a bridge.
     """
 
     windows: tuple[Range, ...]
     functions: dict[str, tuple[tuple[int, int, int], ...]]
+    buses: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def boot_bare(
@@ -105,15 +108,19 @@ def read_shown(text: str) -> Shown:
     """What the script printed."""
     windows = tuple(Range(kind, int(start, 16), int(end, 16)) for kind, start, end in _WINDOW.findall(text))
     functions: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    buses: dict[str, tuple[int, int]] = {}
     walk = ""
-    for line in text.splitlines():
+    lines = iter(text.splitlines())
+    for line in lines:
         if line.startswith("function "):
             walk = "/".join(_HOP.findall(line))
             functions[walk] = ()
+        elif line.startswith("buses "):
+            buses[walk] = (int(line.split()[1]), int(next(lines)))
         elif walk and line.startswith("0x"):
             start, end, flags = (int(word, 16) for word in line.split())
             functions[walk] = (*functions[walk], (start, end, flags))
-    return Shown(windows, functions)
+    return Shown(windows, functions, buses)
 
 
 def _devices(tree: Sequence[Wired], bus: str, numbers: Iterator[int] | None = None) -> Iterator[str]:

@@ -12,6 +12,8 @@ root bus resource [io  0x0d00-0xffff window]
 root bus resource [mem 0x10000000-0xafffffff window]
 root bus resource [bus 00-ff]
 function /sys/devices/pci0000:00/0000:00:01.0
+buses 1
+4
 0x0000000017000000 0x0000000017000fff 0x0000000000040200
 0x0000000000000000 0x0000000000000000 0x0000000000000000
 function /sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0
@@ -26,6 +28,7 @@ def test_windows_and_resources_are_read_by_their_walk():
     assert list(shown.functions) == ["01.0", "01.0/00.0"]
     assert shown.functions["01.0"][0] == (0x17000000, 0x17000FFF, 0x40200)
     assert shown.functions["01.0/00.0"] == ((0, 0, 0),)
+    assert shown.buses == {"01.0": (1, 4)}
 
 
 def test_every_device_hangs_from_the_one_above_and_has_a_number_of_its_own():

@@ -181,6 +181,14 @@ def test_every_address_is_foretold(machine):
     assert not wrong, "\n".join(wrong)
 
 
+def test_every_layout_takes_as_many_bus_numbers_as_it_has_bridges(machine):
+    _, trees, _, shown = machine
+    taken = {place: last - first + 1 for place, (first, last) in shown.buses.items()}
+    for name, tree in trees.items():
+        (device,) = devices_of((tree,))
+        assert taken[tree.place] == device.bridges(), name
+
+
 def test_what_fits_and_what_does_not_is_told_apart(machine):
     """Each machine that is short of something has a layout that loses and one that does not."""
     name, trees, foretold, _ = machine
