@@ -246,6 +246,12 @@ _BENIGN = (
         "ansible-collections/community.general#3826: 400 or 403 although applied",
     ),
     Fault(
+        "benign.old-shortage",
+        "The start that carries the BIOS job logs UEFI0134 with the old settings right before the job ends.",
+        None,
+        "UEFI0134 of Dell's EEMI registry 2.9.0, a mere warning there",
+    ),
+    Fault(
         "benign.session-slow",
         "iDRAC answers one request with SWC0700 (not ready, as HTTP 400) and is well afterwards.",
         None,
