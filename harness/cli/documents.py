@@ -41,7 +41,7 @@ _KINDS = (
 
 
 def read_document(file: Path) -> dict[str, Any]:
-    """The table in a TOML file, or in a JSON file by its ending. Raises UsageMistake where there is none, ConfigError for a bad one."""
+    """The table in a TOML file, or in a JSON file by its ending. Raises UsageMistake for no file, ConfigError for a bad one."""
     is_json = file.suffix.lower() == ".json"
     text = _text(file)
     try:

@@ -49,10 +49,9 @@ def show(text: str) -> OSError | None:
     return None
 
 
-def say(line: str) -> None:
-    """One line on standard output, made visible. Raises OSError where that takes nothing; everything after it goes nowhere then."""
-    if (lost := show(f"{visible(line)}\n")) is not None:
-        raise lost
+def put(line: str) -> OSError | None:
+    """One line on standard output, made visible; where that takes nothing, why, and what comes after it goes nowhere."""
+    return show(f"{visible(line)}\n")
 
 
 def complain(text: str) -> None:

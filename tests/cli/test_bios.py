@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import bios
-from harness.cli.attributes import read_attributes, read_unit, write_unit
+from harness.cli.attributes import read_attributes, read_unit
 from harness.errors import ConfigError, OwnershipError, UsageMistake
 from harness.lab.model.lanes import ModelBmc
 from harness.limits import exactly
@@ -43,6 +43,10 @@ def asked(monkeypatch):
 
 def writes(asked):
     return [question.key for question in asked if question.effect is Effect.ACT]
+
+
+def clear(names=(), attributes=None, faults=(), **more):
+    return bios.clear(bios.Clearance(MODEL, names, attributes=attributes, faults=faults, **more))
 
 
 def write(folder, name, text) -> Path:
@@ -190,20 +194,20 @@ def test_a_danger_has_to_be_named_and_a_wrong_name_is_a_mistake(asked, tmp_path)
 
 def test_clear_refuses_what_somebody_else_staged_until_it_is_named(asked):
     with pytest.raises(OwnershipError, match="somebody else staged ProcX2Apic"):
-        bios.clear(MODEL, (), "", None, ("bios.preflight-pending",))
+        clear((), None, ("bios.preflight-pending",))
     assert writes(asked) == []
-    page = bios.clear(MODEL, ("ProcX2Apic",), "", None, ("bios.preflight-pending",))
+    page = clear(("ProcX2Apic",), None, ("bios.preflight-pending",))
     assert page.lines[1:] == ["cleared ProcX2Apic (Enabled)", "nothing is pending", NOTHING_LEFT]
     assert len(writes(asked)) == 1
 
 
 def test_clear_takes_what_is_wanted_here_without_a_name(tmp_path):
     file = write(tmp_path, "own.toml", 'ProcX2Apic = "Enabled"\n')
-    assert bios.clear(MODEL, (), "", file, ("bios.preflight-pending",)).lines[-2] == "nothing is pending"
+    assert clear((), file, ("bios.preflight-pending",)).lines[-2] == "nothing is pending"
 
 
 def test_clear_with_nothing_pending_writes_nothing(asked):
-    assert bios.clear(MODEL, (), "", None, ()).lines[1:] == ["nothing is pending", NOTHING_LEFT]
+    assert clear((), None, ()).lines[1:] == ["nothing is pending", NOTHING_LEFT]
     assert writes(asked) == []
 
 
@@ -319,12 +323,11 @@ def test_a_file_that_is_no_export_cannot_be_compared(tmp_path):
         read_unit(write(tmp_path, "a.json", "{}"))
 
 
-def test_an_export_that_cannot_be_written_leaves_nothing(tmp_path):
-    unit = Unit("u", {}, {"A": "b"})
+def test_an_export_to_a_folder_that_is_not_there_names_the_folder_and_asks_nothing(asked, tmp_path):
     file = tmp_path / "gone" / "a.json"
-    with pytest.raises(OSError, match="No such file"):
-        write_unit(unit, file, force=False)
-    assert not file.parent.exists()
+    with pytest.raises(UsageMistake, match=re.escape(f"no folder {file.parent}; make it first")):
+        bios.export(MODEL, file, (), force=False)
+    assert (asked, list(tmp_path.iterdir())) == ([], [])
 
 
 def test_the_commands_say_their_mistakes_in_one_line(shell):
