@@ -28,6 +28,9 @@ DEEPEST = 16
 _WIDEST = 64
 """Bits of the largest whole number; no setting needs more."""
 
+_DOTS = 100
+"""Dots in a line of TOML; a key with so many parts is nested deeper than any setting."""
+
 _HALF = re.compile("[\ud800-\udfff]")
 
 _KINDS = (
@@ -45,7 +48,7 @@ def read_document(file: Path) -> dict[str, Any]:
     is_json = file.suffix.lower() == ".json"
     text = _text(file)
     try:
-        document = _from_json(text) if is_json else tomllib.loads(text)
+        document = _from_json(text) if is_json else _from_toml(text)
     except RecursionError:
         raise ConfigError(str(file), f"is nested deeper than {DEEPEST} tables and lists") from None
     except ValueError as error:
@@ -89,20 +92,11 @@ def write_document(document: Mapping[str, Any], file: Path, *, force: bool) -> N
 
 def _text(file: Path) -> str:
     try:
-        # without blocking: a pipe that nobody writes to would be waited for, for ever
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        data = _bytes(file)
     except FileNotFoundError:
         raise UsageMistake(f"no file {file}") from None
     except OSError as error:
         raise ConfigError(str(file), f"cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as stream:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise ConfigError(str(file), f"cannot be read: it is {_kind(mode)}, and a plain file is needed")
-        try:
-            data = stream.read(LARGEST + 1)
-        except OSError as error:
-            raise ConfigError(str(file), f"cannot be read: {error.strerror}") from None
     if len(data) > LARGEST:
         raise ConfigError(str(file), f"has more than {LARGEST // 1024 // 1024} MiB: that is no file of settings")
     try:
@@ -111,12 +105,34 @@ def _text(file: Path) -> str:
         raise ConfigError(str(file), "cannot be read: not UTF-8 text") from None
 
 
+def _bytes(file: Path) -> bytes:
+    """What a plain file holds, one byte more than allowed at most. Raises OSError, and ConfigError for anything but a plain file."""
+    # without blocking: a pipe that nobody writes to would be waited for, for ever
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise ConfigError(str(file), f"cannot be read: it is {_kind(mode)}, and a plain file is needed")
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(LARGEST + 1)
+    finally:
+        os.close(descriptor)
+
+
 def _kind(mode: int) -> str:
     return next((kind for is_such, kind in _KINDS if is_such(mode)), "no plain file")
 
 
 def _from_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_table_of, parse_constant=_refuse_number)
+
+
+def _from_toml(text: str) -> Any:
+    """Python's reader needs memory by the square of a key's parts: 100,000 of them, 200 kB, end the process."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.count(".") > _DOTS and not line.lstrip().startswith("#"):
+            raise ValueError(f"line {number} has more than {_DOTS} dots")
+    return tomllib.loads(text)
 
 
 def _table_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
