@@ -122,7 +122,7 @@ def test_only_a_plain_file_is_ever_written_over(tmp_path, kind, monkeypatch):
     file = special(kind, tmp_path)
     before = sorted(tmp_path.iterdir())
     for force in (True, False):
-        with pytest.raises(UsageMistake, match=f"is {kind.removesuffix(' to nothing')}, and only a plain file is written over"):
+        with pytest.raises(UsageMistake, match=rf"is {kind.removesuffix(' to nothing')}, and only a plain file is written over"):
             write_document({"A": 1}, file, force=force)
     assert sorted(tmp_path.iterdir()) == before
     assert not (tmp_path / "behind.json").exists() or (tmp_path / "behind.json").read_text() == "kept"
@@ -147,13 +147,13 @@ def test_a_device_and_the_working_folder_are_no_targets(name, tmp_path, monkeypa
 
 def test_what_the_system_refuses_names_the_file_that_was_asked_for(tmp_path):
     file = tmp_path / ("a" * 300)
-    with pytest.raises(UsageMistake, match="cannot write .*aaa: File name too long"):
+    with pytest.raises(UsageMistake, match=r"cannot write .*aaa: File name too long"):
         write_document({}, file, force=True)
     with pytest.raises(ConfigError, match="cannot be read: File name too long"):
         read_document(file)
     plain = tmp_path / "plain"
     plain.write_text("")
-    with pytest.raises(UsageMistake, match="cannot write .*plain/a: Not a directory"):
+    with pytest.raises(UsageMistake, match=r"cannot write .*plain/a: Not a directory"):
         write_document({}, plain / "a", force=True)
 
 
