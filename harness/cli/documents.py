@@ -106,7 +106,7 @@ def _text(file: Path) -> str:
 
 
 def _bytes(file: Path) -> bytes:
-    """What a plain file holds, one byte more than allowed at most. Raises OSError, and ConfigError for anything but a plain file."""
+    """What a plain file holds, at most one byte too many. Raises OSError, and ConfigError for anything but a plain file."""
     # without blocking: a pipe that nobody writes to would be waited for, for ever
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:

@@ -126,4 +126,4 @@ def _leave(
 ) -> None:
     listed = ", ".join([*(f"{each.id} (applies at the next reboot by anyone)" for each in jobs), *sorted(pending)])
     deleted = f"{', '.join(gone)} deleted; " if gone else ""
-    handover.leave(KEY, f"{deleted}to be taken away, and perhaps there still: {listed}", choice.again(pending, jobs))
+    handover.leave(KEY, f"{deleted}{listed} may be there still", choice.again(pending, jobs))
