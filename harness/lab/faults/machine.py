@@ -146,6 +146,12 @@ _BIOS = (
         "dell/iDRAC-Redfish-Scripting#186",
     ),
     Fault(
+        "bios.events",
+        "The settings are taken, and the first start with them logs UEFI0080 of a slow PCIe link.",
+        "bios.events",
+        "UEFI0080 of Dell's EEMI registry 2.9.0",
+    ),
+    Fault(
         "bios.attributes",
         "A wanted attribute (EmbVideo) differs and is read only here; what cannot be done whole is not begun.",
         "bios.attributes",

@@ -240,6 +240,8 @@ class Machine:
             self._status = Status("On", "HaltedF1/F2Prompt", post.INVENTORY)
             self._say(*post.HALT_TEXT)
         else:
+            if self._carries_job and "bios.events" in self.faults:
+                self._controller.log.add("UEFI0080", "PCIe Slot 1", "3", "2")
             self._start_os()
 
     @property
