@@ -30,6 +30,7 @@ from harness.procedures.bios.outline import outline
 from harness.procedures.bios.plan import differing, nearest
 from harness.procedures.bios.settings import Kind, Unit, compare, take_unit
 from harness.procedures.bios.story import BiosStory
+from harness.secret import NOT_SHOWN
 
 FAILED, BROKEN = 1, 3
 
@@ -234,8 +235,12 @@ def _registry(machine: Machine) -> Registry:
 
 
 def _row(name: str, state: BiosState, registry: Registry) -> str:
-    pending = f"  pending: {state.pending[name]}" if name in state.pending else ""
-    return f"{name} = {state.attributes[name]}{pending}{_choices(name, state, registry)}"
+    is_secret = registry.is_password(name)
+    value, staged = (
+        NOT_SHOWN if is_secret and values.get(name) else values.get(name) for values in (state.attributes, state.pending)
+    )
+    pending = f"  pending: {staged}" if name in state.pending else ""
+    return f"{name} = {value}{pending}{_choices(name, state, registry)}"
 
 
 def _choices(name: str, state: BiosState, registry: Registry) -> str:
