@@ -299,6 +299,7 @@ def _told(machine: Machine, platform: Platform, changed: Changed, asked: Applica
     jobs = [str(each.job) for each in stories if each.job is not None]
     took = f"; {story.after.at - stories[0].history[0].at:.0f} s until read back" if story.after and stories[0].history else ""
     lines.append(f"by {'; '.join(jobs)}{took}")
+    lines += [f"warning: {warning}" for warning in dict.fromkeys(each for one in stories for each in _warnings(one))]
     lines += changed.proof
     if asked.restarts:
         lines.append("read back as wanted, no BIOS job is left, nothing is pending")
@@ -308,6 +309,10 @@ def _told(machine: Machine, platform: Platform, changed: Changed, asked: Applica
 def _effects(story: BiosStory) -> list[str]:
     """What came of one attempt, a line a setting."""
     return [f"{change.attribute}: {change.current} -> {story.values.get(change.attribute)}" for change in story.plan.changes]
+
+
+def _warnings(story: BiosStory) -> Sequence[str]:
+    return (*story.plan.warnings, *story.preflight.warnings)
 
 
 def _remaining(machine: Machine) -> list[str]:

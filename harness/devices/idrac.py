@@ -12,6 +12,7 @@ from harness.devices.bios_registry import Registry, parse_registry
 from harness.devices.firmware import Firmware, parse_firmware
 from harness.devices.idrac_facts import (
     BiosState,
+    LcSettings,
     LcStatus,
     LogEntry,
     Manager,
@@ -110,6 +111,14 @@ class Idrac:
             return ""
         attributes = table(self.places.attributes, self.redfish.get(self.places.attributes), "Attributes")
         return word(self.places.attributes, attributes, LOCKDOWN) if LOCKDOWN in attributes else ""
+
+    def lc_settings(self) -> LcSettings:
+        """How the Lifecycle Controller is set, empty where this iDRAC has no such page. Raises DeviceError."""
+        if not self.places.lc_attributes:
+            return LcSettings()
+        body = self.redfish.get(self.places.lc_attributes)
+        state = text(body, "Attributes", "LCAttributes.1.LifecycleControllerState")
+        return LcSettings(state, text(body, "Attributes", "LCAttributes.1.CollectSystemInventoryOnRestart"))
 
     def lc_status(self) -> LcStatus:
         """Where the Lifecycle Controller and the host are. A POST that only reads.

@@ -63,6 +63,18 @@ class BiosState:
 
 
 @dataclass(frozen=True)
+class LcSettings:
+    """How the Lifecycle Controller is set: ``Enabled``, ``Disabled`` or another word; empty where it is not told.
+
+    ``controller`` is LCAttributes.1.LifecycleControllerState, ``inventory`` CollectSystemInventoryOnRestart (CSIOR); both Enabled
+    on recorded machines (NVIDIA/libredfish tests/mockups/dell).
+    """
+
+    controller: str = ""
+    inventory: str = ""
+
+
+@dataclass(frozen=True)
 class LcStatus:
     """The answer of GetRemoteServicesAPIStatus; ``server`` is where the host is, from POST to OutOfPOST (DellLCService.v1_7_1)."""
 

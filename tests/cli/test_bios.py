@@ -489,3 +489,19 @@ def test_a_failed_clear_names_the_bench_and_the_settings_in_its_undo(capsys, mon
         main()
     assert done.value.code == 3
     assert f"undo: bringup bios clear --bench {MODEL} ProcX2Apic" in capsys.readouterr().err
+
+
+def test_a_plan_and_an_apply_warn_of_inventory_that_is_not_collected():
+    fault = ("benign.csior-off",)
+    plan = bios.plan(MODEL, None, (), fault).lines
+    assert any("CSIOR" in line for line in plan[plan.index("could go wrong:") :])
+    assert plan[-1] == "result: can be applied"
+    page = bios.apply(bios.Application(MODEL, faults=fault))
+    assert page.status == 0
+    assert [line.startswith("warning: ") for line in page.lines if "CSIOR" in line] == [True]
+
+
+def test_a_machine_whose_lifecycle_controller_is_off_plans_why_nothing_would_be_written():
+    plan = bios.plan(MODEL, None, (), ("bios.preflight-lc.disabled",)).lines
+    assert any("the Lifecycle Controller is set to Disabled, so no job can be made (BIOS010)" in line for line in plan)
+    assert plan[-1] == "result: nothing would be written as the machine stands (bios.preflight-lc)"

@@ -89,6 +89,14 @@ _BIOS = (
         consequences=("boot.host-reach",),
     ),
     Fault(
+        "bios.preflight-lc.disabled",
+        "The Lifecycle Controller is switched off in its settings: no BIOS job can be made, BIOS010.",
+        "bios.preflight-lc",
+        "LCAttributes.1.LifecycleControllerState of recorded R750s (NVIDIA/libredfish); BIOS010 of Dell's EEMI registry",
+        Blame.BENCH,
+        consequences=UNAPPLIED,
+    ),
+    Fault(
         "bios.preflight-lc.occupied",
         "Somebody is logged in on the host: a restart would cut them off.",
         "bios.preflight-lc",
@@ -244,6 +252,12 @@ _BENIGN = (
         "The answer to the settings PATCH is lost, but everything was taken and the job is there.",
         None,
         "ansible-collections/community.general#3826: 400 or 403 although applied",
+    ),
+    Fault(
+        "benign.csior-off",
+        "The Lifecycle Controller collects no inventory on restart (CSIOR): the run warns and goes on.",
+        None,
+        "PR30 and RAC0772 of Dell's EEMI registry 2.9.0 tell to switch it on",
     ),
     Fault(
         "benign.session-slow",

@@ -46,6 +46,16 @@ def shown(controller: Controller) -> dict[str, Value]:
     return bios.current | bios.pending if "idrac.bios-shows-pending" in controller.faults else bios.current
 
 
+def lifecycle_settings(controller: Controller) -> dict[str, Json]:
+    """What of the Lifecycle Controller is set otherwise than delivered."""
+    settings: dict[str, Json] = {}
+    if not controller.has_lifecycle_controller:
+        settings["LCAttributes.1.LifecycleControllerState"] = "Disabled"
+    if "benign.csior-off" in controller.faults:
+        settings["LCAttributes.1.CollectSystemInventoryOnRestart"] = "Disabled"
+    return settings
+
+
 def locked(controller: Controller) -> set[str]:
     """The attributes that the registry calls read only besides those that always are."""
     bios = controller.bios

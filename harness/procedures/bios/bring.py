@@ -85,6 +85,7 @@ def look(idrac: Idrac, platform: Platform, consent: Consent, *, host: Host | Non
         patience=platform.boot.no_progress if wants_to_write and not every else 0.0,
         host=host if wants_to_write else None,
         assume_free=consent.assume_free,
+        writes=wants_to_write,
     )
     registry, warning = _registry(idrac) if differs else (Registry(), "")
     plan = make_plan(before.attributes, wanted, registry, consent.danger, is_locked_down=found.lockdown == LOCKED)

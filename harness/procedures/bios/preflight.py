@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
-from harness.devices.idrac_facts import BiosState, LcStatus, System
+from harness.devices.idrac_facts import BiosState, LcSettings, LcStatus, System
 from harness.devices.jobs import LC_IN_USE, Job, Phase
-from harness.errors import Blame
+from harness.errors import Blame, RedfishError, Unreadable
 from harness.limits import Value
 from harness.procedures.host_state import ATTENDED, UNDERWAY, is_at_rest, settle
 from harness.procedures.occupancy import occupants
@@ -21,9 +21,18 @@ from harness.procedures.stop import Stop
 
 LOCKDOWN, LC, PENDING, JOBS = "bios.preflight-lockdown", "bios.preflight-lc", "bios.preflight-pending", "bios.preflight-jobs"
 
+NO_INVENTORY = (
+    "the Lifecycle Controller collects no inventory on restart (CSIOR, LCAttributes.1.CollectSystemInventoryOnRestart): "
+    "a job may be refused or never begin (RAC0772, PR30)"
+)
+"""A warning and no stop: Dell's EEMI registry tells for these ids to switch it on; no job that failed for it is public."""
+
 LOCKED = "Enabled"
 """Lockdown.1.SystemLockdown of a machine that refuses every change (a recorded iDRAC9 7.10, NVIDIA/libredfish)."""
 
+
+UNTOLD = LcSettings()
+"""What is known of how the Lifecycle Controller is set where nobody asked, or it does not tell."""
 
 AT_WORK = 1800.0
 """Seconds more for a POST in which a BIOS job is at work, from a run that was cut off, say: with its own extra reset it takes twice
@@ -35,6 +44,7 @@ class Preflight:
     """How the machine stands before the run touches it.
 
     ``pending`` are staged BIOS values, ``jobs`` the active jobs, ``occupants`` who uses it or may, empty where it is free.
+    ``lc_settings`` say nothing where nothing is to be written, or where they cannot be read.
     """
 
     system: System
@@ -43,11 +53,20 @@ class Preflight:
     pending: Mapping[str, Value | None]
     jobs: tuple[Job, ...]
     occupants: str = ""
+    lc_settings: LcSettings = UNTOLD
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does not stand against writing, and may be why a job fails all the same."""
+        return (NO_INVENTORY,) if self.lc_settings.inventory == "Disabled" else ()
 
 
-def survey(idrac: Idrac, state: BiosState, *, patience: float, host: Host | None = None, assume_free: bool = False) -> Preflight:
+def survey(
+    idrac: Idrac, state: BiosState, *, patience: float, host: Host | None = None, assume_free: bool = False, writes: bool = False
+) -> Preflight:
     """Read how the machine stands, letting a POST that is under way end within ``patience`` seconds.
 
+    ``writes``: something is to be written, so what matters to a write alone is read too.
     ``host`` is asked who uses it; None where that does not matter, because nothing is to be written.
     """
     if patience and idrac.lc_status().server in UNDERWAY and any(job.is_bios and job.is_active for job in idrac.jobs()):
@@ -57,7 +76,16 @@ def survey(idrac: Idrac, state: BiosState, *, patience: float, host: Host | None
     active = tuple(job for job in idrac.jobs() if job.is_active)
     system = idrac.system()
     in_use = asked.hindrance(lc.server, system.boot_progress, assume_free=assume_free)
-    return Preflight(system, idrac.lockdown(), lc, state.pending, active, in_use)
+    lc_settings = _lc_settings(idrac) if writes else UNTOLD
+    return Preflight(system, idrac.lockdown(), lc, state.pending, active, in_use, lc_settings)
+
+
+def _lc_settings(idrac: Idrac) -> LcSettings:
+    """How the Lifecycle Controller is set; nothing where that cannot be read: older firmware keeps it elsewhere."""
+    try:
+        return idrac.lc_settings()
+    except (RedfishError, Unreadable):
+        return UNTOLD
 
 
 def judge(found: Preflight, wanted: Mapping[str, Value], *, writes: bool) -> tuple[Stop, ...]:
@@ -80,6 +108,8 @@ def _against_writing(found: Preflight) -> Iterator[Stop]:
         yield _bench(LC, f"the host stays in {found.lc.server}; let it finish, or look at its screen")
     elif not is_at_rest(found.lc):
         yield _bench(LC, f"the host is in {found.lc.server}, and what that means is not known; nothing is changed")
+    elif found.lc_settings.controller not in ("", "Enabled"):
+        yield _bench(LC, f"the Lifecycle Controller is set to {found.lc_settings.controller}, so no job can be made (BIOS010)")
     elif found.lc.lc != "Ready":
         yield _bench(LC, f"the Lifecycle Controller is {found.lc.lc}, not Ready, so it takes no job")
     if found.occupants:
