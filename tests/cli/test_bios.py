@@ -505,3 +505,13 @@ def test_a_machine_whose_lifecycle_controller_is_off_plans_why_nothing_would_be_
     plan = bios.plan(MODEL, None, (), ("bios.preflight-lc.disabled",)).lines
     assert any("the Lifecycle Controller is set to Disabled, so no job can be made (BIOS010)" in line for line in plan)
     assert plan[-1] == "result: nothing would be written as the machine stands (bios.preflight-lc)"
+
+
+def test_a_user_who_may_only_look_is_told_by_the_plan_and_the_apply(asked):
+    fault = ("bios.preflight-lockdown.read-only-user",)
+    told = "user bringup may not control the server (privileges 0x1)"
+    assert any(told in line for line in bios.plan(MODEL, None, (), fault).lines)
+    page = bios.apply(bios.Application(MODEL, faults=fault))
+    assert (page.status, page.lines[0]) == (3, "not applied (bios.preflight-lockdown):")
+    assert told in page.lines[1]
+    assert writes(asked) == []

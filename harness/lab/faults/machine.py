@@ -81,6 +81,14 @@ _BIOS = (
         consequences=UNAPPLIED,
     ),
     Fault(
+        "bios.preflight-lockdown.read-only-user",
+        "The BMC's user may log in and look, and no more: every write is answered 403 InsufficientPrivilege.",
+        "bios.preflight-lockdown",
+        "Users.N.Privilege of recorded R750s (NVIDIA/libredfish); InsufficientPrivilege of DMTF's base message registry",
+        Blame.BENCH,
+        consequences=UNAPPLIED,
+    ),
+    Fault(
         "bios.preflight-lc",
         "Somebody left the host in the Lifecycle Controller (F10): ServerStatus LCUSC, a job would stay New with JCP024.",
         "bios.preflight-lc",

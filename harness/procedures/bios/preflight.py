@@ -1,6 +1,6 @@
 """Before anything is written: is the machine free, unlocked and nobody else's? Facts first, then pure judgement.
 
-lockdown ──▶ Lifecycle Controller and host ──▶ pending values ──▶ jobs
+lockdown, privileges ──▶ Lifecycle Controller and host ──▶ pending values ──▶ jobs
 (only matters to a write)                      (matter to any restart)
 """
 
@@ -31,6 +31,10 @@ LOCKED = "Enabled"
 """Lockdown.1.SystemLockdown of a machine that refuses every change (a recorded iDRAC9 7.10, NVIDIA/libredfish)."""
 
 
+CONTROLS_SERVER = 0x10
+"""The bit of Users.N.Privilege that allows server control commands; an administrator has 0x1ff, a read-only user 0x1 (Dell iDRAC8
+2.05.05.05 RACADM reference guide; dell/dellemc-openmanage-ansible-modules, idrac_user)."""
+
 UNTOLD = LcSettings()
 """What is known of how the Lifecycle Controller is set where nobody asked, or it does not tell."""
 
@@ -44,7 +48,8 @@ class Preflight:
     """How the machine stands before the run touches it.
 
     ``pending`` are staged BIOS values, ``jobs`` the active jobs, ``occupants`` who uses it or may, empty where it is free.
-    ``lc_settings`` say nothing where nothing is to be written, or where they cannot be read.
+    ``lc_settings`` say nothing where nothing is to be written, or where they cannot be read. ``privileges`` are those of ``user``,
+    who is logged in; None where that is not told.
     """
 
     system: System
@@ -54,6 +59,8 @@ class Preflight:
     jobs: tuple[Job, ...]
     occupants: str = ""
     lc_settings: LcSettings = UNTOLD
+    user: str = ""
+    privileges: int | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -76,8 +83,18 @@ def survey(
     active = tuple(job for job in idrac.jobs() if job.is_active)
     system = idrac.system()
     in_use = asked.hindrance(lc.server, system.boot_progress, assume_free=assume_free)
-    lc_settings = _lc_settings(idrac) if writes else UNTOLD
-    return Preflight(system, idrac.lockdown(), lc, state.pending, active, in_use, lc_settings)
+    access = idrac.access()
+    return Preflight(
+        system,
+        access.lockdown,
+        lc,
+        state.pending,
+        active,
+        in_use,
+        _lc_settings(idrac) if writes else UNTOLD,
+        access.user,
+        access.privileges,
+    )
 
 
 def _lc_settings(idrac: Idrac) -> LcSettings:
@@ -100,6 +117,12 @@ def judge(found: Preflight, wanted: Mapping[str, Value], *, writes: bool) -> tup
 def _against_writing(found: Preflight) -> Iterator[Stop]:
     if found.lockdown == LOCKED:
         yield _bench(LOCKDOWN, "system lockdown mode is on, so nothing can be set; turn Lockdown.1.SystemLockdown off in iDRAC")
+    if found.privileges is not None and not found.privileges & CONTROLS_SERVER:
+        yield _bench(
+            LOCKDOWN,
+            f"user {found.user} may not control the server (privileges {found.privileges:#x}), nor set anything: "
+            "use another user in the bench, or have it given Execute Server Control Commands",
+        )
     if found.lc.server in ATTENDED:
         yield _bench(
             LC, f"the host is in {found.lc.server}: a job would stay New ({', '.join(sorted(LC_IN_USE))}) until somebody leaves it"

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from harness.devices.idrac import Idrac
 from harness.devices.idrac_facts import LcSettings, LcStatus, System
 from harness.devices.jobs import Job
 from harness.errors import Blame
+from harness.lab.model import parts
 from harness.ports import HttpAnswer
 from harness.procedures.bios import bring_bios
 from harness.procedures.bios.bring import look
@@ -18,8 +20,12 @@ RAID_JOB = Job("JID_2", "Running", "RAIDConfiguration", "PR20")
 WANTED = {"MmioAbove4Gb": "Enabled"}
 
 
-def found(lockdown="Disabled", lc="Ready", server="OutOfPOST", pending=None, jobs=(), occupants="", settings=UNTOLD):
-    return Preflight(SYSTEM, lockdown, LcStatus("Ready", lc, "Ready", server), pending or {}, jobs, occupants, settings)
+def found(
+    lockdown="Disabled", lc="Ready", server="OutOfPOST", pending=None, jobs=(), occupants="", settings=UNTOLD, privileges=None
+):
+    return Preflight(
+        SYSTEM, lockdown, LcStatus("Ready", lc, "Ready", server), pending or {}, jobs, occupants, settings, "ann", privileges
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,6 +37,9 @@ def found(lockdown="Disabled", lc="Ready", server="OutOfPOST", pending=None, job
         ({"server": "InPOST"}, LC),
         ({"lc": "InUse"}, LC),
         ({"occupants": "ann logged in"}, LC),
+        ({"privileges": 0x1}, LOCKDOWN),
+        ({"privileges": 0x0}, LOCKDOWN),
+        ({"privileges": 0x3}, LOCKDOWN),
         ({"lc": ""}, LC),
         ({"settings": LcSettings("Disabled", "Enabled")}, LC),
         ({"settings": LcSettings("Recovery", "")}, LC),
@@ -57,6 +66,9 @@ def test_a_machine_that_is_not_free_is_the_benchs(facts, check):
         {"server": "HaltedF1/F2Prompt"},
         {"settings": LcSettings("Enabled", "Disabled")},
         {"settings": LcSettings("", "")},
+        {"privileges": 0x1FF},
+        {"privileges": 0x1F3},
+        {"privileges": None},
         {"pending": {"MmioAbove4Gb": "Enabled"}},
     ],
 )
@@ -121,3 +133,21 @@ def test_a_lifecycle_controller_that_is_switched_off_stops_before_anything_is_wr
     assert story.stopped_by == LC
     assert "BIOS010" in story.stopped
     assert machine.lane.acts == []
+
+
+def test_a_user_who_may_only_look_stops_before_anything_is_written(lab):
+    machine = lab("bios.preflight-lockdown.read-only-user")
+    idrac = Idrac(machine.idrac.redfish, user=parts.BMC_USER)
+    story = bring_bios(idrac, machine.platform, machine.apply, machine.handover, expected_tag=machine.tag)
+    assert story.stopped_by == LOCKDOWN
+    assert f"user {parts.BMC_USER} may not control the server (privileges 0x1)" in story.stopped
+    assert machine.lane.acts == []
+    assert look(Idrac(machine.idrac.redfish), machine.platform, machine.look).preflight.privileges is None
+
+
+def test_a_user_who_is_not_known_to_be_read_only_meets_the_refusal_itself(lab):
+    machine = lab("bios.preflight-lockdown.read-only-user")
+    story = bring_bios(machine.idrac, machine.platform, machine.apply, machine.handover, expected_tag=machine.tag)
+    assert "HTTP 403" in story.stopped
+    assert "InsufficientPrivilege" in story.stopped
+    assert len(machine.lane.acts) == 1
