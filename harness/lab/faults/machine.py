@@ -86,7 +86,7 @@ _BIOS = (
         "bios.preflight-lockdown",
         "Users.N.Privilege of recorded R750s (NVIDIA/libredfish); InsufficientPrivilege of DMTF's base message registry",
         Blame.BENCH,
-        consequences=UNAPPLIED,
+        consequences=("boot.new-boot", *UNAPPLIED),
     ),
     Fault(
         "bios.preflight-lc",
