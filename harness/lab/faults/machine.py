@@ -268,6 +268,12 @@ _BENIGN = (
         "PR30 and RAC0772 of Dell's EEMI registry 2.9.0 tell to switch it on",
     ),
     Fault(
+        "benign.old-shortage",
+        "The start that carries the BIOS job logs UEFI0134 with the old settings right before the job ends.",
+        None,
+        "UEFI0134 of Dell's EEMI registry 2.9.0, a mere warning there",
+    ),
+    Fault(
         "benign.session-slow",
         "iDRAC answers one request with SWC0700 (not ready, as HTTP 400) and is well afterwards.",
         None,

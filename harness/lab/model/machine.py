@@ -283,6 +283,8 @@ class Machine:
 
     def _complete(self, job: Job) -> None:
         self._controller.bios.clear()
+        if "benign.old-shortage" in self.faults:
+            self._controller.log.add("UEFI0134")
         if "bios.job-result" in self.faults:
             self._controller.jobs.change(job.id, state="CompletedWithErrors", message_id="PR31", percent=100)
         elif "idrac.completed-critical" in self.faults:

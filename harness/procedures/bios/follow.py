@@ -184,7 +184,11 @@ class _Watch:
         if last is None or mark is None:
             return None
         entries = attempt.endurance.ask(lambda: attempt.idrac.lc_log(max(0, mark.number - LOOKED_BACK))) or ()
-        ends = [each for each in entries if last.id in each.arguments and each.message_id in SUCCEEDED | FAILED | CANCELLED]
+        ends = [
+            each
+            for each in entries
+            if (last.id in each.arguments or last.id in each.text) and each.message_id in SUCCEEDED | FAILED | CANCELLED
+        ]
         if not ends:
             return None
         state = "Completed" if ends[-1].message_id in SUCCEEDED else "Failed"

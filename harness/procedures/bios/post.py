@@ -118,4 +118,5 @@ def forbidden(story: BiosStory, ids: Collection[str]) -> tuple[LogEntry, ...]:
 
 
 def _ends(entry: LogEntry, job_id: str) -> bool:
-    return bool(job_id) and job_id in entry.arguments and entry.message_id in SUCCEEDED | FAILED | CANCELLED
+    is_named = bool(job_id) and (job_id in entry.arguments or job_id in entry.text)
+    return is_named and entry.message_id in SUCCEEDED | FAILED | CANCELLED
