@@ -16,7 +16,7 @@ from harness.limits import Limit
 from harness.procedures.bios.danger import check_dangers
 from harness.procedures.rescue import EVIDENCE, Rung, Scene, Trouble, ladder, save_evidence, survey, take
 
-Say = Callable[[str], None]
+Say = Callable[[str], object]
 Ask = Callable[[str], bool]
 
 

@@ -88,9 +88,9 @@ def reach_virtual(bench: Bench, faults: Sequence[str], *, standing: bool = False
         console = SerialStream(machine.console_url, clock)
         if over_ssh and not isinstance(machine, Standing):
             ssh = SshCommands(machine.door.address, clock, options=machine.door.options)
-            return Lanes(bmc=bmc, host=ssh, console=console)
+            return Lanes(bmc=bmc, host=ssh, console=console, bmc_user=machine.user)
         shell = ConsoleShell(console, clock, user="root")
-        return Lanes(bmc=bmc, host=shell, console=shell.listener())
+        return Lanes(bmc=bmc, host=shell, console=shell.listener(), bmc_user=machine.user)
 
     secrets = (Secret(BMC_PASSWORD),) if there is None else (Secret(BMC_PASSWORD), Secret(there.password))
     return Reach(clock, "virtual-lab", secrets, open_lanes)
@@ -129,13 +129,14 @@ def _live_lanes(
         bmc = RedfishHttp(bench.bmc.url, bench.bmc.user, reference, clock, pin=bench.bmc.pin, ca=bench.bmc.ca)
     loose_ends = () if bmc is None else (bmc.loose_end,)
     fabric = _live_fabric(bench, key, clock)
+    user = "" if bench.bmc is None else bench.bmc.user
     console = None if bench.console is None else open_console(bench.console, clock)
     if bench.host is not None and bench.host.via == "console" and console is not None:
         from harness.live.shell import ConsoleShell
 
         shell = ConsoleShell(console, clock, user=bench.host.user, password=login)
-        return Lanes(bmc=bmc, host=shell, console=shell.listener(), fabric=fabric, loose_ends=loose_ends)
-    return Lanes(bmc=bmc, host=_live_host(bench, clock), console=console, fabric=fabric, loose_ends=loose_ends)
+        return Lanes(bmc=bmc, host=shell, console=shell.listener(), fabric=fabric, loose_ends=loose_ends, bmc_user=user)
+    return Lanes(bmc=bmc, host=_live_host(bench, clock), console=console, fabric=fabric, loose_ends=loose_ends, bmc_user=user)
 
 
 def _live_fabric(bench: Bench, key: SecretReference | None, clock: Clock) -> HttpAsks | None:
