@@ -24,7 +24,7 @@ from harness.devices.pcie import Function
 from harness.errors import UsageMistake
 from harness.procedures.analysis.analysis import Analysis, analyse
 from harness.procedures.analysis.diagnosis import Diagnosis, Severity
-from harness.procedures.analysis.space import need_of
+from harness.procedures.analysis.room import need_of
 from harness.units import amount
 
 _WIDTH = 160
