@@ -20,6 +20,7 @@ from harness.devices.firmware import Firmware
 from harness.devices.gpu import Gpu, Inventory, join, read_inventory
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
+from harness.devices.idrac_pcie import BmcInventory
 from harness.devices.p2p import Report as P2pReport
 from harness.devices.p2p import run_p2p
 from harness.devices.pcie import Snapshot, read_snapshot
@@ -186,6 +187,17 @@ def _attached(fabric: Fabric | None) -> tuple[FabricPart, ...] | None:
 def fabric_parts(fabric: Fabric | None) -> tuple[FabricPart, ...] | None:
     """Fact: what the fabric says is attached, None without a fabric."""
     return None if fabric is None else fabric.parts()
+
+
+@pytest.fixture(scope="session")
+def bmc_parts(bringup_run: Run, fabric: Fabric | None) -> BmcInventory | None:
+    """Fact: the PCIe devices that the BMC lists, as a further view of the fabric's parts; None without a fabric or a BMC."""
+    if fabric is None or bringup_run.lanes.bmc is None:
+        return None
+    try:
+        return Idrac(Redfish(bringup_run.lanes.bmc, bringup_run.clock)).pcie_devices()
+    except (BenchError, DeviceError) as error:
+        return BmcInventory(unread=f"the BMC's list of PCIe devices: {error}")
 
 
 @pytest.fixture(scope="session")
