@@ -20,6 +20,7 @@ class Format(StrEnum):
     SYSFS = "sysfs"
     LSPCI_HEX = "lspci -xxxx"
     LSPCI = "lspci"
+    LSPCI_MACHINE = "lspci -mm"
     LSPCI_TREE = "lspci -t"
     UDEV = "udev database"
     HWLOC = "hwloc topology"

@@ -21,7 +21,7 @@ from harness.devices.pcie.resources import RootWindow
 
 _RANK = {form: number for number, form in enumerate(Format)}
 _TREES = (Format.SYSFS, Format.UDEV, Format.HWLOC, Format.LSPCI_TREE)
-_LISTS = (Format.SYSFS, Format.LSPCI_HEX, Format.LSPCI, Format.UDEV)
+_LISTS = (Format.SYSFS, Format.LSPCI_HEX, Format.LSPCI, Format.LSPCI_MACHINE, Format.UDEV)
 _DRIVER = (Format.SMI_XML, Format.SMI_QUERY, Format.SMI_TABLE)
 _DISPLAY_OF_BOARDS = ("102b", "1a03", "1234", "1af4", "15ad", "1013", "1b36", "18ca", "19e5")
 """Makers of the display controllers of management boards and virtual machines (Matrox, ASPEED, QEMU, VMware, ...): no GPUs."""

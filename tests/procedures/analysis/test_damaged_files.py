@@ -194,6 +194,51 @@ def test_xml_with_entities_of_its_own_is_refused():
         read_dump("mailed", bomb.encode())
 
 
+def test_nvidia_smi_xml_that_was_cut_off_tells_its_first_gpus_and_where_it_ends(mailed):
+    addresses = [f"0000:{0x3D + number:02x}:00.0" for number in range(8)]
+    text = mailed.smi(*addresses)
+    cut = text[: text.index("SN5") + 2]
+    analysis = mailed.analysed(cut, mailed.machine(8))
+    assert [gpu.serial for gpu in analysis.picture.gpus] == ["SN0", "SN1", "SN2", "SN3", "SN4", ""], "half a value is none"
+    (lost,) = [unread for unread in analysis.unread if unread.what == "what comes after these 6 GPUs"]
+    assert "cut off inside nvidia_smi_log > gpu 00000000:42:00.0 > serial" in lost.why
+    assert mailed.faults(analysis) == [], "GPUs behind the cut are not called missing"
+    assert mailed.warnings(analysis) == ["view"]
+
+
+def test_hwloc_that_was_cut_off_or_damaged_tells_the_tree_before_that(mailed):
+    whole = mailed.analysed(HWLOC).picture.snapshot.functions
+    cut = mailed.analysed(HWLOC[: HWLOC.index("</object>")])
+    assert cut.picture.snapshot.functions == whole
+    assert "cut off inside topology > object > object" in cut.unread[0].why
+    damaged = mailed.analysed(HWLOC.replace("</object></object></object>", "<<<</object>"))
+    assert damaged.picture.snapshot.functions == whole
+    assert "damaged: " in damaged.unread[0].why
+
+
+def test_what_follows_a_cut_document_behind_a_rule_is_still_read(mailed):
+    analysis = mailed.analysed(f"{HWLOC[:-60]}\n{'_' * 40}\n{mailed.machine(2)}")
+    assert {harvest.format.value for harvest in analysis.picture.harvests} == {"hwloc topology", "lspci"}
+
+
+@pytest.mark.parametrize("text", ["<nvidia_smi_log><gpu", "<topology version", "<topology version='2.0'><object type='Machine'>"])
+def test_xml_that_ends_before_the_machine_begins_is_one_line(text):
+    with pytest.raises(UsageMistake, match="cut off"):
+        read_dump("mailed", text.encode())
+
+
+@pytest.mark.parametrize(
+    ("tag", "inner"), [("nvidia_smi_log", "a"), ("topology version='2.0'", "object"), ("system version='1'", "pci")]
+)
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_bottomless_nesting_is_refused_in_one_line(tag, inner, is_whole):
+    text = f"<{tag}>{f'<{inner}>' * 20000}"
+    if is_whole:
+        text += f"{f'</{inner}>' * 20000}</{tag.split()[0]}>"
+    with pytest.raises(UsageMistake, match="nested more than 100 levels"):
+        read_dump("mailed", text.encode())
+
+
 def test_a_bomb_is_not_unpacked(monkeypatch):
     monkeypatch.setattr("harness.devices.dumps.recognise.LARGEST", 1 << 20)
     with pytest.raises(UsageMistake, match="unpacks to more than 1 MiB"):
