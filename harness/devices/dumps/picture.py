@@ -264,5 +264,10 @@ def _unread(harvests: Sequence[Harvest], *, reaches_boot: bool) -> tuple[Unread,
         unread.append(Unread("the kernel log of the boot", "it begins later", "mail journalctl -k -b, or boot with log_buf_len=4M"))
     if not formats & set(_DRIVER):
         unread.append(Unread("the driver's view", "no nvidia-smi among the files", "mail nvidia-smi -q -x"))
+    groups = [function.iommu_group for harvest in harvests for function in harvest.functions if function.is_gpu]
+    if any(group is not None for group in groups) and not any(group is not None and group.type for group in groups):
+        unread.append(
+            Unread("whether the IOMMU translates", "the types of its groups are in no file", "mail /sys/kernel/iommu_groups/*/type")
+        )
     unread.append(Unread("bandwidth between GPUs", "no file shows it", "measure it: it can collapse with every register in order"))
     return tuple(dict.fromkeys(unread))

@@ -15,10 +15,13 @@ from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity, fol
 from harness.procedures.analysis.driver import judge_driver_lines, judge_views, judge_xids
 from harness.procedures.analysis.firmware import judge_firmware
 from harness.procedures.analysis.gpus import judge_gpus
+from harness.procedures.analysis.iommu import judge_iommu
+from harness.procedures.analysis.numa import judge_numa
 from harness.procedures.analysis.paths import judge_gone, judge_links, judge_peers, judge_registers
 from harness.procedures.analysis.reports import judge_bottlenecks, judge_error_owner, judge_reports
 from harness.procedures.analysis.samples import judge_samples
 from harness.procedures.analysis.shortages import judge_shortages, judge_windows
+from harness.procedures.analysis.topology import judge_topology
 from harness.procedures.chain import Loss, trace
 
 _JUDGES = (
@@ -36,6 +39,9 @@ _JUDGES = (
     judge_reports,
     judge_xids,
     judge_gpus,
+    judge_numa,
+    judge_topology,
+    judge_iommu,
     judge_views,
     judge_bottlenecks,
     judge_error_owner,
