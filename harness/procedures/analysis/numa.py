@@ -101,7 +101,7 @@ def _crossing(picture: Picture) -> Iterator[Diagnosis]:
         Severity.NOTE,
         "numa",
         f"{sum(counted.values())} GPUs",
-        f"copies between nodes cross the link between the sockets (UPI): {told}",
+        f"copies between nodes cross the link between processors (UPI on Intel's): {told}",
     )
 
 

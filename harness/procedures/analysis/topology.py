@@ -65,7 +65,8 @@ def _farther(table: Matrix, one: str, middle: str, other: str) -> str:
     near, far, across = _level(table, one, middle), _level(table, middle, other), _level(table, one, other)
     if one > other or not (near and far) or across <= max(near, far):
         return ""
-    return f"{one}-{other} {_cell(table, one, other)}, though {_cell(table, one, middle)} and {_cell(table, middle, other)} to {middle}"
+    apart, first, second = _cell(table, one, other), _cell(table, one, middle), _cell(table, middle, other)
+    return f"{one}-{other} {apart}, though {first} and {second} to {middle}"
 
 
 def _against_tree(picture: Picture, table: Matrix) -> Iterator[Diagnosis]:

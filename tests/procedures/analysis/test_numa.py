@@ -59,7 +59,7 @@ def test_copies_that_cross_the_sockets_are_told_and_are_no_fault(mailed):
     near = mailed.machine(2, root={"numa": 0}, gpu0={"numa": 0}, gpu1={"numa": 0})
     analysis = mailed.analysed(near + far)
     assert (mailed.faults(analysis), mailed.warnings(analysis)) == ([], [])
-    assert "cross the link between the sockets (UPI): 2 on node 0, 1 on node 1" in mailed.told(analysis, "numa")
+    assert "cross the link between processors (UPI on Intel's): 2 on node 0, 1 on node 1" in mailed.told(analysis, "numa")
     assert mailed.told(mailed.analysed(near), "numa") == ""
 
 
