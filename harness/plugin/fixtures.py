@@ -24,6 +24,7 @@ from harness.devices.idrac_pcie import BmcInventory
 from harness.devices.p2p import Report as P2pReport
 from harness.devices.p2p import run_p2p
 from harness.devices.pcie import Snapshot, read_snapshot
+from harness.devices.pcie.watch import Watch, watch_links
 from harness.devices.redfish import Redfish
 from harness.devices.resnet50 import Report as Resnet50Report
 from harness.devices.resnet50 import run_resnet50
@@ -162,6 +163,12 @@ def watched_boot(request: pytest.FixtureRequest, bringup_run: Run) -> BootStory 
 def pcie(host: Host) -> Snapshot:
     """Fact: the PCIe tree as the operating system sees it, idle."""
     return read_snapshot(host)
+
+
+@pytest.fixture(scope="session")
+def links_watched(host: Host, platform: Platform) -> Watch | None:
+    """Fact: the links of the tree and its corrected errors, watched for half a minute; None where the platform has no GPUs."""
+    return None if platform.gpu is None else watch_links(host)
 
 
 @pytest.fixture(scope="session")

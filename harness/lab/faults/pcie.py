@@ -150,6 +150,18 @@ _PARTS = (
         "NVIDIA/open-gpu-kernel-modules#937",
     ),
     Fault(
+        "pcie.steady",
+        "The link of jbogA/slot10 flaps between x16 and x8: in the snapshot it is as wide as ever.",
+        "pcie.steady",
+        "local-inference-lab/rtx6kpro#88: 1415 changes in two minutes, and healthy in every single look",
+    ),
+    Fault(
+        "pcie.error-rate",
+        "The port of jbogB/slot04 corrects two errors a second.",
+        "pcie.error-rate",
+        "NVIDIA/DCGM modules/health/DcgmHealthWatch.cpp: a bit error rate of 1e-12, 8 a minute on Gen3 x16",
+    ),
+    Fault(
         "pcie.kernel-log",
         "The link of jbogA/slot05 dropped for a second during the start and came back.",
         "pcie.kernel-log",
@@ -187,6 +199,12 @@ _BENIGN = (
         "All bus numbers below the root ports are three higher than usual; slots and serial numbers are the same.",
         None,
         _RULES,
+    ),
+    Fault(
+        "benign.old-corrected",
+        "Every link has 150 corrected errors of the past, and not one more while it is watched.",
+        None,
+        "healthy H100s with 9 and 150 replays (leptonai/gpud test data)",
     ),
     Fault(
         "benign.bmc-lists-gpus",
