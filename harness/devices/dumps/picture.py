@@ -69,6 +69,14 @@ class Picture:
             for kind, each in counted.items()
         }
 
+    @cached_property
+    def by_root(self) -> Mapping[str, tuple[Function, ...]]:
+        """The GPUs on the bus by the host bridge that they are behind."""
+        grouped: dict[str, list[Function]] = {}
+        for function in self.on_bus:
+            grouped.setdefault(function.root, []).append(function)
+        return {root: tuple(functions) for root, functions in grouped.items()}
+
     @property
     def lists_bus(self) -> bool:
         """True where a file lists what is on the bus now, so that what it does not list is not there."""

@@ -16,7 +16,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from harness.devices.dumps import lspci_machine, lspci_tree
@@ -41,8 +41,7 @@ _KNOWN = (
     "topology XML, a tar of /sys, "
     "udevadm info --export-db, dmidecode, an nvidia-bug-report"
 )
-_DOCUMENT = re.compile(r"<(?P<tag>nvidia_smi_log|topology|system)(?=[\s>]).*?</(?P=tag)>", re.DOTALL)
-_BEGUN = re.compile(r"<(?P<tag>nvidia_smi_log|topology(?= version)|system(?= version))(?=[\s>])")
+_OPENING = re.compile(r"<(?P<tag>nvidia_smi_log|topology|system)(?=[\s>])(?P<told> version)?")
 _RULE = re.compile(r"^(?:_{20,}|#{20,}|-{40,}|\*{20,})[^\n]*$", re.MULTILINE)
 _SMI_TABLE = re.compile(
     r"NVIDIA-SMI (?:\d|has failed)|Unable to determine the device handle for|^No devices were found|^GPU \d+: .*\(UUID: GPU-",
@@ -175,16 +174,49 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 def _read_text(name: str, text: str) -> Iterator[Harvest]:
     text = text.replace("\r\n", "\n")
-    rest = text
-    if "</" in text:
-        for document in _DOCUMENT.finditer(text):
-            yield from _read_document(name, document["tag"], document[0])
-        rest = _DOCUMENT.sub("\n", text)
-    while "<" in rest and (begun := _BEGUN.search(rest)):
-        rule = _RULE.search(rest, begun.start())
-        end = len(rest) if rule is None else rule.start()
-        yield from _read_document(name, begun["tag"], rest[begun.start() : end])
-        rest = f"{rest[: begun.start()]}\n{rest[end:]}"
+    rest = []
+    position = 0
+    for document in _documents(text):
+        yield from _read_document(name, document.tag, text[document.start : document.end])
+        rest.append(text[position : document.start])
+        position = document.end
+    rest.append(text[position:])
+    yield from _read_sections(name, "\n".join(rest))
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A document of XML in a text: its outermost tag, where it begins and where it ends, be that its own end or a cut."""
+
+    tag: str
+    start: int
+    end: int
+
+
+def _documents(text: str) -> Iterator[_Document]:
+    """The documents of a text, also one without an end: that one goes on to the next rule, or to the end of the text.
+
+    Each closing tag that is not there is looked for once, so that a text of openings alone takes no longer than others.
+    """
+    position = 0
+    unclosed: set[str] = set()
+    while (opening := _OPENING.search(text, position)) is not None:
+        tag = opening["tag"]
+        closing = f"</{tag}>"
+        end = -1 if tag in unclosed else text.find(closing, opening.end())
+        if end >= 0:
+            position = end + len(closing)
+            yield _Document(tag, opening.start(), position)
+            continue
+        unclosed.add(tag)
+        position = opening.end()
+        if tag == "nvidia_smi_log" or opening["told"]:
+            rule = _RULE.search(text, opening.start())
+            position = len(text) if rule is None else rule.start()
+            yield _Document(tag, opening.start(), position)
+
+
+def _read_sections(name: str, rest: str) -> Iterator[Harvest]:
     sections = _RULE.split(rest) if any(rule in rest for rule in ("_" * 20, "#" * 20, "-" * 40, "*" * 20)) else [rest]
     for number, section in enumerate(sections, start=1):
         source = name if len(sections) == 1 else f"{name}:{number}"

@@ -29,6 +29,40 @@ def judge_bars(picture: Picture) -> Iterator[Diagnosis]:
             yield from _smaller_than_like(picture, function)
 
 
+def judge_resizable(picture: Picture) -> Iterator[Diagnosis]:
+    """Resizable BARs: the size in the device's register against the Region, and how much larger apertures could be."""
+    larger: dict[int, list[str]] = {}
+    for function in picture.on_bus:
+        config = function.config
+        for entry in () if config is None or config.gone else config.rebar:
+            bar = function.bar(entry.index)
+            if bar is None or not bar.assigned or not entry.size:
+                continue
+            if entry.size != bar.size:
+                yield Diagnosis(
+                    Severity.FAIL,
+                    "rebar",
+                    picture.label(function.bdf),
+                    f"BAR {entry.index} has {size_text(entry.size)} by the device's register, {size_text(bar.size)} by the system",
+                    "",
+                    "",
+                    "the BAR was resized by the firmware or a tool after the system had measured it",
+                    "boot again, and leave the resizing to one of them (the firmware's setup, NVreg_EnableResizableBar)",
+                    (function.bdf,),
+                    Link.BARS,
+                )
+            elif entry.index == aperture_index(function) and (most := max(entry.sizes, default=0)) > bar.size:
+                larger.setdefault(most, []).append(function.bdf)
+    for most, gpus in larger.items():
+        yield Diagnosis(
+            Severity.NOTE,
+            "rebar",
+            f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}",
+            f"the aperture could be as large as {size_text(most)} (resizable BAR): that is a choice, and a larger window to find",
+            parts=tuple(gpus),
+        )
+
+
 def without_place(picture: Picture, function: Function) -> Iterator[tuple[int, int, str]]:
     """The memory BARs of a GPU that need a place and have none: (index, bytes or 0, how it shows)."""
     if picture.bars_from.get(function.bdf) is Format.KERNEL_LOG or not function.bars:

@@ -20,7 +20,7 @@ def need_of(picture: Picture, root: str) -> tuple[int, int]:
 
     A bridge's window is a multiple of 1 MiB and lies at a multiple of its largest BAR, so a GPU occupies more than its BARs' sum.
     """
-    gpus = [function for function in picture.on_bus if function.root == root and function.bars]
+    gpus = [function for function in picture.by_root.get(root, ()) if function.bars]
     narrow = 0
     for function in gpus:
         sizes = [bar.size for bar in function.bars if bar.index < 6 and bar.is_memory and not bar.prefetchable]

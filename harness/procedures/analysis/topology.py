@@ -18,12 +18,14 @@ from harness.procedures.analysis.diagnosis import Diagnosis, Severity
 _LEVELS = {"PIX": 1, "PXB": 2, "PHB": 3, "NODE": 4, "SYS": 5, "SOC": 5}
 """SOC is how very old drivers print SYS."""
 _SAME_SWITCH, _BRIDGES = 1, 2
+_MOST = 64
+"""GPUs of a table that is looked at: no machine has more, and every three of them are compared."""
 _TOPOLOGY = "topology"
 
 
 def judge_topology(picture: Picture) -> Iterator[Diagnosis]:
     """Every table of levels; the later of two tables of the same GPUs is compared with the one before."""
-    tables = [matrix for matrix in picture.matrices if matrix.what == _TOPOLOGY]
+    tables = [matrix for matrix in picture.matrices if matrix.what == _TOPOLOGY and len(matrix.gpus) <= _MOST]
     for table in tables:
         yield from _contradictions(table)
         yield from _against_tree(picture, table)
