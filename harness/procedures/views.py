@@ -1,7 +1,7 @@
 """Who sits in a slot, asked of everybody who knows: the fabric, the BMC, the operating system, the driver.
 
     fabric   slot, serial, owner        the controller's own list; also of the neighbours' parts
-    BMC      bus address, serial        what iDRAC lists; of GPUs behind an external chassis it may show some, none, or no serial
+    BMC      serial, bus address        what iDRAC lists; of GPUs behind an external chassis it may show some, none, or no serial
     system   serial number capability   only where the card has one, and writes the same number as the fabric
     driver   serial                     what NVML reads from the card; in the gpu stage only
 
@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from harness.devices.fabric import FabricPart
 from harness.devices.gpu import Gpu
-from harness.devices.idrac_pcie import BmcInventory
+from harness.devices.idrac_pcie import BmcDevice, BmcInventory
 from harness.devices.pcie import Function, Snapshot
 from harness.platform import Slot
 from harness.procedures.finding import Finding, taken
@@ -99,7 +99,8 @@ def views(
     known = {part.serial for part in fabric if part.serial}
     told = {View.SYSTEM: _system_sights(snapshot, slots)}
     if bmc is not None:
-        told[View.BMC] = _bmc_sights(snapshot, slots, bmc)
+        placed = {part.slot: part.serial for part in fabric if part.slot}
+        told[View.BMC] = _bmc_sights(snapshot, slots, bmc, placed)
     if driver is not None:
         told[View.DRIVER] = _driver_sights(slots, driver)
     told = {view: _comparable(sights, known) for view, sights in told.items()}
@@ -137,16 +138,21 @@ def differences(seen: Views, fabric: Sequence[FabricPart], machine: str) -> tupl
     return tuple(_differences(seen, fabric, machine))
 
 
-def judge_views(stage: str, seen: Views, fabric: Sequence[FabricPart], machine: str) -> Finding:
+def judge_views(stage: str, slot: Slot, seen: Sequence[Views], fabric: Sequence[FabricPart], machine: str) -> Finding:
     """Do those who know who sits in a slot say the same? What a view did not measure is listed, and fails nothing.
 
-    The measurements are named after ``stage``; their values are serial numbers, or what the view says instead.
+    ``seen`` are the views of all slots: the first that fails closes the stage, so it names the others too. The measurements are
+    named after ``stage``; their values are serial numbers, or what the view says instead.
     """
-    if not is_joined(seen, fabric):
+    own = next(view for view in seen if view.slot == slot.name)
+    if not is_joined(own, fabric):
         return Finding(unmeasured="the fabric names no slots and the card shows no serial number: nothing joins the two lists")
-    listed = [taken(f"{stage}.view.{view.lower()}", str(sight), seen.slot) for view, sight in seen.sights.items()]
-    owner = taken(f"{stage}.owner", seen.owner or "nobody", seen.slot)
-    return Finding((*listed, owner), "\n".join(differences(seen, fabric, machine)))
+    listed = [taken(f"{stage}.view.{view.lower()}", str(sight), own.slot) for view, sight in own.sights.items()]
+    owner = taken(f"{stage}.owner", own.owner or "nobody", own.slot)
+    wrong = differences(own, fabric, machine)
+    others = [view.slot for view in seen if view is not own and differences(view, fabric, machine)] if wrong else []
+    also = (f"the views of {len(others)} more differ: {', '.join(others)}",) if others else ()
+    return Finding((*listed, owner), "\n".join((*wrong, *also)))
 
 
 def _system_sights(snapshot: Snapshot, slots: Sequence[Slot]) -> dict[str, Sight]:
@@ -161,22 +167,31 @@ def _system_sights(snapshot: Snapshot, slots: Sequence[Slot]) -> dict[str, Sight
     return sights
 
 
-def _bmc_sights(snapshot: Snapshot, slots: Sequence[Slot], bmc: BmcInventory) -> dict[str, Sight]:
-    """By the bus address that each slot has now; a list with few or none of these parts proves nothing of the others."""
+def _bmc_sights(snapshot: Snapshot, slots: Sequence[Slot], bmc: BmcInventory, placed: Mapping[str, str]) -> dict[str, Sight]:
+    """By the serial number that the slot should have, else by the bus address that it has now.
+
+    Addresses alone prove no exchange: the list was made at POST, and bus numbers may have moved since. A list with few or none of
+    these parts proves nothing of the others.
+    """
     if bmc.unread:
         return dict.fromkeys((slot.name for slot in slots), Sight(Sees.UNMEASURED, why=bmc.unread))
+    listed = {device.serial: device for device in bmc.devices if device.serial}
     functions = {slot.name: snapshot.at(slot.path) for slot in slots}
-    listed = {name: device for name, function in functions.items() if function and (device := bmc.at(function.bdf))}
+    found: dict[str, BmcDevice] = {}
+    for name, function in functions.items():
+        device = listed.get(placed.get(name, "")) or (None if function is None else bmc.at(function.bdf))
+        if device is not None:
+            found[name] = device
     there = sum(function is not None for function in functions.values())
-    count = f"it lists {len(listed) or 'none'} of these {there} parts"
+    count = f"it lists {len(found) or 'none'} of these {there} parts"
     made = f", as of {bmc.collected}" if bmc.collected else ""
-    absent = Sight(Sees.NOTHING if len(listed) > _TELLING * there else Sees.UNMEASURED, why=count + made)
-    return {
-        slot.name: Sight(Sees.PART, device.serial, "" if device.serial else "it tells no serial number")
-        if (device := listed.get(slot.name)) is not None
-        else absent
-        for slot in slots
-    }
+    absent = Sight(Sees.NOTHING if len(found) > _TELLING * there else Sees.UNMEASURED, why=count + made)
+    sights = {}
+    for slot in slots:
+        device = found.get(slot.name)
+        untold = "" if device is None or device.serial else "it tells no serial number"
+        sights[slot.name] = absent if device is None else Sight(Sees.PART, device.serial, untold)
+    return sights
 
 
 def _driver_sights(slots: Sequence[Slot], driver: Mapping[str, Gpu]) -> dict[str, Sight]:

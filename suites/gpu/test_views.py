@@ -41,5 +41,5 @@ def test_the_driver_names_the_same_part_as_all_others(
         raise NotApplicable("the bench has no fabric to compare with")
     slots = [platform.slot(name) for name in chain.slots]
     machine = machine_of(fabric_parts, slots, "" if bench.fabric is None else bench.fabric.machine)
-    seen = next(view for view in views(pcie, slots, fabric_parts, bmc_parts, gpu_in) if view.slot == slot.name)
-    judge_views("gpu", seen, fabric_parts, machine).record(measure)
+    seen = views(pcie, slots, fabric_parts, bmc_parts, gpu_in)
+    judge_views("gpu", slot, seen, fabric_parts, machine).record(measure)

@@ -70,6 +70,7 @@ def test_26_a_device_that_is_linked_once_for_each_function_is_one_device(failing
     machine = failing("duplicate-devices")
     linked = [link(each) for each in machine.idrac.redfish.get(names.SYSTEM)["PCIeDevices"]]
     assert (len(linked), len(set(linked))) == (5, 2)
+    assert len(machine.idrac.pcie_devices().devices) == 2
     story = machine.bring_bios()
     assert story.stopped == ""
 

@@ -155,12 +155,20 @@ def test_a_bmc_that_lists_none_of_the_parts_is_not_measured_and_fails_nothing():
     healthy = machine(dashed(1), dashed(2), dashed(3))
     assert wrong(healthy, bmc=BmcInventory((BmcDevice("0000:17:00", "", "Model Fabric"),))) == []
     assert wrong(healthy, bmc=BmcInventory(unread="the BMC's list of PCIe devices: HTTP 503")) == []
-    finding = judge_views("pcie", views(healthy, SLOTS, FABRIC, bmc_list(None, None, None))[0], FABRIC, "us")
+    finding = judge_views("pcie", SLOTS[0], views(healthy, SLOTS, FABRIC, bmc_list(None, None, None)), FABRIC, "us")
     told = {measured.name: measured.value for measured in finding.measurements}
     assert told["pcie.view.bmc"].startswith("not measured (it lists none of these 3 parts")
     assert {measured.outcome for measured in finding.measurements} == {Outcome.RECORDED}
     assert not finding.explanation
     assert not finding.unmeasured
+
+
+def test_the_first_slot_that_differs_names_the_others_because_the_stage_ends_with_it():
+    seen = views(machine(dashed(2), dashed(1), dashed(3)), SLOTS, FABRIC)
+    first, *_, last = (judge_views("pcie", slot, seen, FABRIC, "us").explanation for slot in SLOTS)
+    assert first.splitlines()[0].startswith("box/1: the system's view differs")
+    assert first.splitlines()[-1] == "the views of 1 more differ: box/2"
+    assert last == ""
 
 
 def test_a_bmc_that_lists_most_parts_has_lost_the_one_that_is_missing():
@@ -174,6 +182,13 @@ def test_a_bmc_that_tells_no_serial_numbers_still_sees_the_parts():
     healthy = machine(dashed(1), dashed(2), dashed(3))
     assert wrong(healthy, bmc=bmc_list("", "", "")) == []
     assert "BMC sees it (it tells no serial number)" in str(views(healthy, SLOTS, FABRIC, bmc_list("", "", ""))[0])
+
+
+def test_bus_numbers_that_moved_since_the_bmc_made_its_list_are_no_exchange():
+    healthy = machine(dashed(1), dashed(2), dashed(3))
+    moved = BmcInventory(tuple(BmcDevice(f"0000:3a:0{number + 1}", f"999000000000{number}") for number in (1, 2, 3)))
+    assert wrong(healthy, bmc=moved) == []
+    assert dict(views(healthy, SLOTS, FABRIC, moved)[1].serials)[View.BMC] == "9990000000002"
 
 
 def test_a_neighbours_serial_number_in_the_bmcs_list_is_recognised():
