@@ -82,7 +82,7 @@ def plan(bench: str, attributes: Path | None, danger: Sequence[str], faults: Seq
     with opened(Wish(bench, danger=frozenset(danger), faults=faults)) as machine:
         platform = _wanting(machine.platform, wanted)
         story = look(machine.idrac.located(), platform, machine.consent, host=machine.host, every=True)
-        lines = outline(story, platform.boot, has_fabric=machine.fabric is not None)
+        lines = outline(story, platform.boot, has_fabric=machine.fabric is not None and machine.bench.fabric is None)
         return Page([machine.headline("BIOS plan"), *lines], 0 if story.plan.is_empty else FAILED)
 
 

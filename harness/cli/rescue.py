@@ -59,16 +59,16 @@ def rescue(asked: Asked, say: Say, ask: Ask | None) -> int:
 
 
 def _scene(machine: Machine, asked: Asked, restore: Mapping[str, Limit]) -> Scene:
-    owner = machine.bench.fabric.machine if machine.bench.fabric is not None else machine.bench.name
+    is_only_read = machine.bench.fabric is not None
     return Scene(
         machine.idrac.located(),
         machine.console,
-        machine.fabric,
+        None if is_only_read else machine.fabric,
         machine.platform,
         machine.consent,
         machine.handover,
         machine.tag,
-        owner,
+        machine.bench.name,
         asked.chassis_off,
         restore,
     )
