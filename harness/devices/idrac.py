@@ -23,6 +23,7 @@ from harness.devices.idrac_facts import (
     System,
     parse_log_entry,
 )
+from harness.devices.idrac_pcie import BmcInventory, read_bmc_inventory
 from harness.devices.idrac_places import Places, find_places
 from harness.devices.jobs import Job, job_id_in, parse_dell_job, parse_dmtf_job
 from harness.devices.redfish import ROOT, Redfish, dig, is_place, link, messages, suffix, table, text, word
@@ -97,6 +98,10 @@ class Idrac:
         except RedfishError:
             members = list(self.redfish.members(place))
         return tuple(firmware for member in members if (firmware := parse_firmware(member)) is not None)
+
+    def pcie_devices(self) -> BmcInventory:
+        """The PCIe devices that the iDRAC lists. Raises DeviceError and BenchError where they cannot be asked for."""
+        return read_bmc_inventory(self.redfish, self.places.system)
 
     def insist_on(self, service_tag: str) -> System:
         """Read the service tag afresh, as before every write. Raises BenchError for any other machine."""

@@ -71,6 +71,7 @@ def test_26_a_device_that_is_linked_once_for_each_function_is_one_device(failing
     linked = [link(each) for each in machine.idrac.redfish.get(names.SYSTEM)["PCIeDevices"]]
     assert (len(linked), len(set(linked))) == (5, 2)
     assert machine.idrac.system().pcie_devices == tuple(dict.fromkeys(linked))
+    assert len(machine.idrac.pcie_devices().devices) == 2
     story = machine.bring_bios()
     assert story.stopped == ""
     assert len(story.preflight.system.pcie_devices) == 2
