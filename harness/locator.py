@@ -88,7 +88,9 @@ def find_platform(name: str, beside: Path | None = None) -> tuple[Platform, Path
 
 
 def find_tape(bench: str, tapes: Path | None = None) -> Path:
-    """The folder of a bench's tape. Raises UsageMistake where nothing was recorded."""
+    """The folder of a bench's tape. ``tapes`` holds it, or is it. Raises UsageMistake where nothing was recorded."""
+    if tapes is not None and (tapes / "tape.toml").is_file():
+        return tapes
     folders = (tapes,) if tapes is not None else tuple(folder / "tapes" for folder in fixture_folders())
     for folder in folders:
         if (folder / bench / "tape.toml").is_file():

@@ -147,10 +147,16 @@ class Boot(Model):
 
 
 class Pcie(Model):
-    """What holds for the whole tree."""
+    """What holds for the whole tree.
+
+    ``ports_with_link_errors`` limits, for each slot, the hops whose status register holds a corrected link error. None records and
+    does not judge: the register says that there was one since it was last cleared, not how many, and links of healthy machines
+    show some of their training.
+    """
 
     iommu: AnyLimit = Field(default_factory=lambda: one_of("off", "identity"))
     acs_redirect_between_gpus: Number = Field(default_factory=lambda: exactly(0))
+    ports_with_link_errors: Number | None = None
     max_payload: Annotated[Limit, limit_in("B")] = Field(default_factory=lambda: one_of(128, 256, unit="B"))
 
 

@@ -61,8 +61,8 @@ def reach_model(
 def reach_virtual(bench: Bench, faults: Sequence[str], *, standing: bool = False, delivered: bool = True) -> Reach:
     """A virtual machine in QEMU, reached by the live adapters as a real one is; it exists as long as its lanes.
 
-    ``standing``: the one that `bringup lab up` keeps, where there is one. ``delivered``: one of its own starts as delivered, else as
-    bringing it up would leave it.
+    ``standing``: the one that `bringup lab up` keeps, where there is one. ``delivered``: one of the run's own starts as delivered,
+    else as bringing it up would leave it.
     """
     from harness.lab.catalogue import find, qemu_catalogue
     from harness.lab.qemu.endpoints import open_qemu

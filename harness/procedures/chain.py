@@ -243,15 +243,16 @@ def _gap_at(snapshot: Snapshot, path: str, uplink: str) -> tuple[ChainLink, str,
 
 def _behind(snapshot: Snapshot, bridge: Function, *, is_uplink: bool, gone: Function | None) -> tuple[ChainLink, str, Finding]:
     """Why nothing answers behind a bridge that does."""
+    left = None if gone is not None else causes.pulled(snapshot, bridge)
     if causes.link_is_down(bridge):
         link = ChainLink.UPLINK if is_uplink else ChainLink.LINK
-        return link, bridge.path, causes.link_down(bridge, is_uplink=is_uplink)
+        return link, bridge.path, left or causes.link_down(bridge, is_uplink=is_uplink)
     if causes.has_no_bus(snapshot, bridge):
         return ChainLink.BUSES, bridge.path, causes.no_bus(snapshot, bridge)
     if gone is not None:
         return ChainLink.UPLINK if is_uplink else ChainLink.ENUMERATED, gone.path, causes.fell_off(snapshot, gone)
     if causes.link_is_untold(bridge):
-        return ChainLink.UPLINK if is_uplink else ChainLink.LINK, bridge.path, causes.link_untold(bridge)
+        return ChainLink.UPLINK if is_uplink else ChainLink.LINK, bridge.path, left or causes.link_untold(bridge)
     if is_uplink:
         return ChainLink.UPLINK, bridge.path, causes.came_late(bridge)
     return ChainLink.ENUMERATED, bridge.path, causes.no_answer(bridge)

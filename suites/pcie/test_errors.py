@@ -6,15 +6,27 @@ import pytest
 
 from harness.devices.pcie import Snapshot
 from harness.errors import NotApplicable, NotMeasured
-from harness.limits import exactly
-from harness.platform import Slot
+from harness.limits import Outcome, exactly
+from harness.platform import Platform, Slot
 from harness.plugin.measuring import Measure
-from harness.procedures.links import errors_unread, fatal_errors, hops, is_express, trouble_lines, why_unread
+from harness.procedures.links import (
+    errors_unread,
+    explain_link_errors,
+    fatal_errors,
+    hops,
+    is_express,
+    link_errors,
+    trouble_lines,
+    why_unread,
+)
 
 
 @pytest.mark.check("pcie.errors")
-def test_no_hop_reports_a_fatal_error(slot: Slot, pcie: Snapshot, measure: Measure) -> None:
-    """A failure means that a port or the part stored a fatal error (AER), which firmware may have kept from the kernel's log."""
+def test_no_hop_reports_a_fatal_error(slot: Slot, platform: Platform, pcie: Snapshot, measure: Measure) -> None:
+    """A failure means that a port or the part stored an error (AER), which firmware may have kept from the kernel's log.
+
+    A fatal one always fails; corrected ones of the link where the platform limits them.
+    """
     found = fatal_errors(pcie, slot)
     for function, bits in found:
         measure(f"pcie.fatal-errors.{function.bdf}", f"{bits:#010x}", limit=exactly("0x00000000"), part=slot)
@@ -24,6 +36,12 @@ def test_no_hop_reports_a_fatal_error(slot: Slot, pcie: Snapshot, measure: Measu
     if unread and not found:
         raise NotMeasured(f"error registers of {', '.join(hop.bdf for hop in unread)}: {why_unread(pcie, unread)}")
     measure("pcie.fatal-errors", len(found), limit=exactly(0), part=slot)
+    corrected = link_errors(pcie, slot)
+    for errors in corrected:
+        measure(f"pcie.link-errors.{errors.function.bdf}", " ".join(errors.names), part=slot)
+    limit = platform.pcie.ports_with_link_errors
+    measure("pcie.ports-with-link-errors", len(corrected), limit=limit, part=slot)
+    assert limit is None or limit.judge(len(corrected)) != Outcome.FAIL, explain_link_errors(slot, corrected)
 
 
 @pytest.mark.check("pcie.kernel-log")

@@ -100,7 +100,9 @@ def _error(name: str) -> Deed:
 _RIGS: Mapping[str, Rig] = MappingProxyType(
     {
         SHALLOW: Rig(kernel=("reserve=" + ",".join(f"{start:#x},{length:#x}" for start, length in _KEPT_AWAY),)),
-        BUSES: Rig(options=("-device", f"pxb-pcie,id=other,bus=pcie.0,addr=4.0,bus_nr={_OTHER_ROOT}"), kernel=("pci=assign-busses",)),
+        BUSES: Rig(
+            options=("-device", f"pxb-pcie,id=other,bus=pcie.0,addr=4.0,bus_nr={_OTHER_ROOT}"), kernel=("pci=assign-busses",)
+        ),
         PULLED: Rig(options=_NATIVE_HOTPLUG, deeds=(Deed("device_del", {"id": f"part{SLOT:02d}"}),)),
         ADDED: Rig(
             options=_NATIVE_HOTPLUG,
@@ -126,7 +128,7 @@ _RIGS: Mapping[str, Rig] = MappingProxyType(
 FAULTS: tuple[Fault, ...] = (
     Fault(
         SHALLOW,
-        "All but 16 MiB of the space below 4 GiB is kept for something else (the kernel's reserve=): the switch's window finds no place.",
+        "All but 16 MiB of the space below 4 GiB is kept for something else (the kernel's reserve=): the switch's window has none.",
         "pcie.bars",
         _SOURCE,
     ),
@@ -145,13 +147,13 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         ADDED,
-        f"The part of slot{SLOT:02d} is plugged in as the operating system starts its first process: the windows were sized without it.",
+        f"As the operating system starts its first process, slot{SLOT:02d} gets its part: the windows were sized without it.",
         "pcie.bars",
         _SOURCE,
     ),
     Fault(
         ERRORS,
-        f"The port of slot{SLOT:02d} receives a bad symbol and a bad packet while the kernel leaves errors to firmware (pci=noaer): "
+        f"The port of slot{SLOT:02d} receives a bad symbol and a bad packet while the kernel leaves errors alone (pci=noaer): "
         "its status register holds them, the kernel's counters stay at zero.",
         "pcie.errors",
         _SOURCE,
