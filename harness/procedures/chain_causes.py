@@ -24,6 +24,7 @@ _LEAST_WINDOW = 1 << 20
 
 _LEFT = re.compile(r"pciehp: Slot\([^)]*\): (?:Powering off due to button press|Link Down(?!/Up ignored)|Card not present)")
 _CAME = re.compile(r"pciehp: Slot\([^)]*\): (?:Card present|Link Up)")
+_RELEASED = re.compile(r"(?:resource \d+|bridge window) \[mem [^\]]+\] released")
 _HELD = re.compile(r"can't claim; address conflict with (?P<owner>.+? \[mem [^\]]+\])")
 
 
@@ -204,6 +205,8 @@ def _no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
             f"{function.root} has no 64-bit memory window: memory-mapped I/O above 4 GB is off",
             "set MmioAbove4Gb=Enabled and start the host again",
         )
+    if not short and (released := _released(snapshot, function, wide=wide)):
+        return released
     if not short:
         return Finding(
             evidence,
@@ -211,6 +214,26 @@ def _no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
             "compare with a good neighbour, then with another BIOS and another kernel (try pci=realloc once)",
         )
     return Finding(evidence, *_why_short(snapshot, function, index, window))
+
+
+def _released(snapshot: Snapshot, function: Function, *, wide: bool) -> Finding | None:
+    """The kernel took the window above back, with everything in it, to fit something else; None where it tells no such thing.
+
+    Linux does so below the bridge where a part that was plugged in finds no space (drivers/pci/setup-bus.c
+    ``pci_assign_unassigned_bridge_resources()``): seen with 6.1, which then found no place for the neighbours either.
+    """
+    lines = snapshot.log.lines
+    for bridge in snapshot.chain_up(function)[1:]:
+        own = (line for line in lines if bridge.bdf in line and _RELEASED.search(line) and ("pref]" in line) == wide)
+        if line := next(own, ""):
+            came = next((strip_stamp(line) for line in reversed(lines) if _CAME.search(line)), "")
+            what = f"a part that was plugged in later ({came})" if came else "something else"
+            return Finding(
+                strip_stamp(line),
+                f"the kernel took back the windows above, to make room for {what}, and found no place for them again",
+                "cold-start the host with every part attached; plug in none while it runs unless space was reserved at the start",
+            )
+    return None
 
 
 def _why_short(snapshot: Snapshot, function: Function, index: int, window: RootWindow | None) -> tuple[str, str]:

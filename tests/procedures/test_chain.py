@@ -237,6 +237,18 @@ def test_a_part_that_was_plugged_in_later_blames_the_windows_that_were_sized_wit
     assert "used up" in lost(tree(gpu1=part, log=parse_kernel_log([short]))).lost_at("box/1").cause
 
 
+def test_neighbours_that_lose_their_place_to_a_late_part_are_told_so():
+    """Linux 6.1 releases every window beside the late part's, and may find no place for any of them."""
+    came = "pcieport 0000:3c:02.0: pciehp: Slot(8): Link Up"
+    released = "pcieport 0000:3c:01.0: resource 14 [mem 0xab000000-0xabffffff] released"
+    part = {"bars": (Bar(0, 0, 16 * MIB - 1, MEMORY | 0x20000000),)}
+    loss = lost(tree(gpu1=part, log=parse_kernel_log([f"[ 8.1] {came}", f"[ 8.2] {released}"]))).lost_at("box/1")
+    assert (loss.link, loss.evidence) == (ChainLink.BARS, released)
+    assert came in loss.cause
+    other = released.replace("3c:01.0", "3c:02.0")
+    assert "passed this BAR over" in lost(tree(gpu1=part, log=parse_kernel_log([came, other]))).lost_at("box/1").cause
+
+
 def test_who_holds_the_addresses_of_a_bridges_window_is_named():
     window = "pci 0000:3a:00.0: bridge window [mem 0xab000000-0xacffffff]"
     held = f"{window}: can't claim; address conflict with reserved [mem 0xac000000-0xb87fffff]"

@@ -147,7 +147,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         ADDED,
-        f"As the operating system starts its first process, slot{SLOT:02d} gets its part: the windows were sized without it.",
+        f"As the operating system starts its first process, slot{SLOT:02d} gets its part: the windows were sized without it, "
+        "and the kernel takes the neighbours' back to make room.",
         "pcie.bars",
         _SOURCE,
     ),
