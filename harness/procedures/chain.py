@@ -259,15 +259,22 @@ def _behind(snapshot: Snapshot, bridge: Function, *, is_uplink: bool, gone: Func
 
 
 def _first_bar(snapshot: Snapshot, path: str, models: Sequence[DeviceModel]) -> tuple[ChainLink, str, Finding] | None:
+    """The first link with a BAR that has no place. Of several the aperture is told, or what the model says is the largest.
+
+    Firmware that cannot place the largest gives the others no place either.
+    """
     function = snapshot.at(path)
     if function is None:
         return None
-    narrow, wide = bars_expected(function, model_for(function, models))
+    model = model_for(function, models)
+    sizes = {} if model is None else model.bars
+    aperture = aperture_index(function)
+    narrow, wide = bars_expected(function, model)
     for link, indices in ((ChainLink.BARS, narrow), (ChainLink.APERTURE, wide)):
-        for index in indices:
-            bar = function.bar(index)
-            if bar is None or not bar.assigned:
-                return link, path, causes.no_place(snapshot, function, index)
+        without = [index for index in indices if (bar := function.bar(index)) is None or not bar.assigned]
+        if without:
+            told = min(without, key=lambda index: (index != aperture, -sizes.get(index, 0)))
+            return link, path, causes.no_place(snapshot, function, told)
     return None
 
 

@@ -323,6 +323,29 @@ def test_a_shortage_of_the_window_above_explains_a_bar_without_a_line():
     assert "is used up" in loss.cause
 
 
+def test_of_several_bars_without_a_place_the_largest_is_told():
+    """Firmware that cannot place 16 GiB gives the controller's registers no place either: they are not what is scarce."""
+    platform = load_platform(
+        """
+        name = "bench"
+        [[model]]
+        name = "controller"
+        device = "1b36:0010"
+        bars = { 0 = "16 KiB", 4 = "16 GiB" }
+        [[slot]]
+        name = "box/1"
+        path = "pci0000:3a/00.0/00.0/01.0/00.0"
+        """,
+        "bench.toml",
+    )
+    config = replace(registers(PortType.ENDPOINT), bar_registers=(4, 0, 0, 0, 0xC, 0))
+    part = {"vendor": "1b36", "device": "0010", "class_code": "010802", "bars": (), "config": config}
+    bars = "0 [mem size 0x4000 64bit]", "4 [mem size 0x400000000 64bit pref]"
+    lines = [f"pci 0000:3d:00.0: BAR {bar}: failed to assign" for bar in bars]
+    loss = trace(tree(gpu1=part, log=parse_kernel_log(lines)), platform, platform.slots).lost_at("box/1")
+    assert (loss.lost, loss.evidence) == ("its 64-bit BARs", lines[1])
+
+
 def test_a_harmless_shortage_above_explains_nothing():
     log = parse_kernel_log(["pci 0000:3c:01.0: bridge window [io  size 0x1000]: failed to assign"])
     loss = lost(tree(gpu1={"bars": tree().at(GPUS[0]).bars[:1]}, log=log)).lost_at("box/1")

@@ -74,9 +74,9 @@ TOLD = {
         "virtual-r640-added",
         ALL,
         (
-            r"slot01 is lost at its 32-bit BARs",
+            r"slot01 is lost at its 64-bit BARs",
             r"> enumerated 20 > BARs assigned 0 >",
-            r"seen pcieport 0000:02:00\.0: resource 14 \[mem 0x[0-9a-f]+-0x[0-9a-f]+\] released",
+            r"seen pcieport 0000:02:00\.0: resource 15 \[mem 0x[0-9a-f]+-0x[0-9a-f]+ 64bit pref\] released",
             r"to make room for a part that was plugged in later \(pcieport 0000:02:07\.0: pciehp: Slot\(8\): Link Up\)",
             r"next cold-start the host",
         ),
@@ -95,8 +95,13 @@ TOLD = {
     pcie_faults.IO: Told("virtual-r640-io-exhausted", (), (r"PASSED",)),
     faults.WINDOW: Told(
         "virtual-r640-window-64bit",
-        ALL[2:],
-        (r"> enumerated 20 > BARs assigned 2 >", r"seen pci 0000:\S+ BAR \d \[.*(?:no space|failed to assign)", r"likely .*64-bit"),
+        ALL[:18],
+        (
+            r"slot01 is lost at its 64-bit BARs",
+            r"> enumerated 20 > BARs assigned 2 >",
+            r"seen pci 0000:\S+ BAR 4 \[mem .*(?:no space|failed to assign)",
+            r"likely the 64-bit memory window of 32768 MiB of pci0000:00 is used up: 20 such parts take 16384 MiB each",
+        ),
     ),
     faults.ABSENT: Told(
         "virtual-r640-absent", EIGHT, (r"slot08 is lost at its link", r"the port does not report whether its link")
