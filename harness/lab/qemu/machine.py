@@ -244,7 +244,7 @@ class QemuMachine:
         """What a fault does to a machine that runs, once in each start."""
         deeds, self._deeds = self._deeds, ()
         for deed in deeds:
-            guest.ask(deed.name, **deed.arguments)
+            guest.do(deed.name, deed.arguments)
 
     # power
 
