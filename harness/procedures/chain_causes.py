@@ -6,11 +6,11 @@ many-GPU machines name; they are said to be likely, never certain.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from harness.devices.pcie import Function, PortType, RootWindow, Snapshot, strip_stamp
+from harness.devices.pcie import Function, PortType, RootWindow, Snapshot
+from harness.procedures import chain_log
 from harness.units import number
 
 _WIDE = 0x4
@@ -21,11 +21,6 @@ _PREFETCHABLE = 0x8
 
 _LEAST_WINDOW = 1 << 20
 """Bytes: a bridge's memory window is a multiple of 1 MiB (PCI-to-PCI Bridge Architecture Specification)."""
-
-_LEFT = re.compile(r"pciehp: Slot\([^)]*\): (?:Powering off due to button press|Link Down(?!/Up ignored)|Card not present)")
-_CAME = re.compile(r"pciehp: Slot\([^)]*\): (?:Card present|Link Up)")
-_RELEASED = re.compile(r"(?:resource \d+|bridge window) \[mem [^\]]+\] released")
-_HELD = re.compile(r"can't claim; address conflict with (?P<owner>.+? \[mem [^\]]+\])")
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ def link_down(port: Function, *, is_uplink: bool) -> Finding:
 
 def pulled(snapshot: Snapshot, port: Function) -> Finding | None:
     """What was behind a hot-plug port left while the machine ran, as the kernel's log tells; None where it tells no such thing."""
-    line = _last_said(snapshot, port, _LEFT, _CAME)
+    line = chain_log.left(snapshot, port)
     if not line:
         return None
     return Finding(
@@ -112,18 +107,6 @@ def pulled(snapshot: Snapshot, port: Function) -> Finding | None:
         f"the part left while the machine ran: pulled, switched off, or its link dropped; {registers(port)}",
         "ask who detached it (fabric, slot button), look at the chassis' power; attach it and cold-start the host",
     )
-
-
-def _last_said(snapshot: Snapshot, port: Function, wanted: re.Pattern[str], otherwise: re.Pattern[str]) -> str:
-    """The last line about ``port`` of one shape, unless a later one of the other shape takes it back."""
-    last = ""
-    for line in snapshot.log.lines:
-        if port.bdf in line:
-            if wanted.search(line):
-                last = strip_stamp(line)
-            elif otherwise.search(line):
-                last = ""
-    return last
 
 
 def link_untold(port: Function) -> Finding:
@@ -222,33 +205,30 @@ def _released(snapshot: Snapshot, function: Function, *, wide: bool) -> Finding 
     Linux does so below the bridge where a part that was plugged in finds no space (drivers/pci/setup-bus.c
     ``pci_assign_unassigned_bridge_resources()``): seen with 6.1, which then found no place for the neighbours either.
     """
-    lines = snapshot.log.lines
-    for bridge in snapshot.chain_up(function)[1:]:
-        own = (line for line in lines if bridge.bdf in line and _RELEASED.search(line) and ("pref]" in line) == wide)
-        if line := next(own, ""):
-            came = next((strip_stamp(line) for line in reversed(lines) if _CAME.search(line)), "")
-            what = f"a part that was plugged in later ({came})" if came else "something else"
-            return Finding(
-                strip_stamp(line),
-                f"the kernel took back the windows above, to make room for {what}, and found no place for them again",
-                "cold-start the host with every part attached; plug in none while it runs unless space was reserved at the start",
-            )
-    return None
+    line = chain_log.released(snapshot, snapshot.chain_up(function)[1:], high=wide)
+    if not line:
+        return None
+    came = chain_log.last_came(snapshot)
+    what = f"a part that was plugged in later ({came})" if came else "something else"
+    return Finding(
+        line,
+        f"the kernel took back the windows above, to make room for {what}, and found no place for them again",
+        "cold-start the host with every part attached; plug in none while it runs unless space was reserved at the start",
+    )
 
 
 def _why_short(snapshot: Snapshot, function: Function, index: int, window: RootWindow | None) -> tuple[str, str]:
     """The likely cause of a shortage, and what to do."""
     bits = "64" if is_high(function, index) else "32"
     bridges = snapshot.chain_up(function)[1:]
-    for bridge in bridges:
-        if came := _last_said(snapshot, bridge, _CAME, _LEFT):
-            return (
-                f"it was plugged in after the start ({came}), below windows that had been sized without it",
-                "cold-start the host with the part attached, or reserve space at the start (pci=hpmmiosize=, pci=hpmmioprefsize=)",
-            )
-    if owner := next(_owners(snapshot, bridges, wide=is_high(function, index)), ""):
+    if came := chain_log.came(snapshot, bridges):
         return (
-            f"addresses that the bridges above want in the {bits}-bit space of {function.root} are held by {owner}"
+            f"it was plugged in after the start ({came}), below windows that had been sized without it",
+            "cold-start the host with the part attached, or reserve space at the start (pci=hpmmiosize=, pci=hpmmioprefsize=)",
+        )
+    if holder := chain_log.holder(snapshot, bridges, high=is_high(function, index)):
+        return (
+            f"addresses that the bridges above want in the {bits}-bit space of {function.root} are held by {holder}"
             f"{_need(snapshot, function, index)}",
             "find who holds them: the kernel's options (reserve=, memmap=), the firmware's memory map (E820), another device",
         )
@@ -257,19 +237,6 @@ def _why_short(snapshot: Snapshot, function: Function, index: int, window: RootW
         f"the {bits}-bit memory window{given} of {function.root} is used up{_need(snapshot, function, index)}",
         "spread the GPUs over more root ports or attach fewer; no kernel option widens the window of a host bridge",
     )
-
-
-def _owners(snapshot: Snapshot, bridges: Sequence[Function], *, wide: bool) -> Iterator[str]:
-    """Who has the addresses of a bridge's memory window, where the kernel says so of one that is still without a place."""
-    without = {
-        shortage.bdf
-        for shortage in snapshot.log.shortages
-        if shortage.resource.kind == "mem" and shortage.resource.prefetchable == wide
-    }
-    for bridge in bridges:
-        if bridge.bdf in without:
-            lines = (line for line in snapshot.log.lines if f"{bridge.bdf}: bridge window" in line)
-            yield from (found["owner"] for line in lines if ("pref]" in line) == wide and (found := _HELD.search(line)))
 
 
 def registers(port: Function) -> str:
