@@ -26,7 +26,11 @@ class ServiceRoot:
 
 @dataclass(frozen=True)
 class System:
-    """The host as the iDRAC sees it. ``boot_progress`` is empty on firmware before 7.00, ``at`` is the time of the answer."""
+    """The host as the iDRAC sees it. ``boot_progress`` is empty on firmware before 7.00, ``at`` is the time of the answer.
+
+    ``pcie_devices`` are the places of its PCIe devices, each once: some firmware links to a device once for each of its functions
+    (jenningsloy318/redfish_exporter#57; 18 links to 13 devices on a recorded R750, NVIDIA/libredfish tests/mockups/dell).
+    """
 
     service_tag: str
     model: str
@@ -36,6 +40,7 @@ class System:
     boot_progress: str = ""
     reset_types: tuple[str, ...] = ()
     at: float = 0.0
+    pcie_devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,31 @@ class BiosState:
     registry: str
     apply_times: tuple[str, ...]
     at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Access:
+    """What may be set at all: ``lockdown`` is Enabled, Disabled or empty where there is no such mode.
+
+    ``privileges`` are the bits of Users.N.Privilege of the user who is logged in, None where that is not told (nobody known, or a
+    directory's user). Bits: cfgUserAdminPrivilege, Dell iDRAC8 2.05.05.05 RACADM reference guide.
+    """
+
+    lockdown: str = ""
+    user: str = ""
+    privileges: int | None = None
+
+
+@dataclass(frozen=True)
+class LcSettings:
+    """How the Lifecycle Controller is set: ``Enabled``, ``Disabled`` or another word; empty where it is not told.
+
+    ``controller`` is LCAttributes.1.LifecycleControllerState, ``inventory`` CollectSystemInventoryOnRestart (CSIOR); both Enabled
+    on recorded machines (NVIDIA/libredfish tests/mockups/dell).
+    """
+
+    controller: str = ""
+    inventory: str = ""
 
 
 @dataclass(frozen=True)
