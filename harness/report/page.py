@@ -1,22 +1,38 @@
-"""The HTML page: one file, no scripts, readable in light, in dark and on paper."""
+"""The HTML page: one file, readable on a phone and on paper, in light and in dark, whole without its script.
+
+templates/page.html.j2          the frame: policy, style, script, the sections in their order
+templates/first_screen.html.j2  verdict, fault, parts, cause, next step
+templates/stages.html.j2        what the stages show: settings, start, tree, copies, training
+templates/tables.html.j2        cases, measurements, what is outside its limits
+templates/page.css, page.js     the script sorts and filters tables, nothing else
+"""
 
 from __future__ import annotations
 
 import shlex
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.resources import files
 from urllib.parse import quote
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.part import Part
 from harness.record.entries import CaseRecord, MeasurementRecord, Record
+from harness.report.drawings.bars import show_spaces, show_steps
+from harness.report.drawings.heat import draw_maps, why_none
+from harness.report.drawings.rates import show_training
+from harness.report.drawings.tree import draw_trees
+from harness.report.exhibits import exhibit, number, rows, text, texts
+from harness.report.first_screen import compose
 from harness.report.grid import Mark, build_grid
-from harness.report.headline import headline, word
+from harness.report.headline import headline, machine, verdict_and_fault, where_from, word
 from harness.report.summary import StageSummary, failures, not_measured, outside_limits, summarise
 from harness.report.text import clip, is_inside, printable
+from harness.units import duration
 
 _TEXT_LIMIT = 100_000
 """Characters of one text on the page; the record has the rest."""
@@ -33,14 +49,14 @@ class StageSection:
 
 def render_html(record: Record) -> str:
     """The record as one self-contained page, encoded as UTF-8 when written."""
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_finalize)
-    environment.filters["href"] = href
-    source = files("harness.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(source).render(
+    return render(
+        "page.html.j2",
         title=f"{word(record)}: {record.run.bench or record.run.id}",
         headline=headline(record),
+        pieces=_pieces(record),
         word=word(record),
         record=record,
+        first=compose(record),
         facts=_run_facts(record),
         failures=failures(record),
         outside=outside_limits(record),
@@ -49,12 +65,44 @@ def render_html(record: Record) -> str:
         legend=[mark for mark in Mark if mark is not Mark.NO_CASE],
         stages=_sections(record),
         parts=_parts(record.measurements),
+        firmware=_firmware(record),
+        bios=_bios(record),
+        boot=_boot(record),
+        trees=draw_trees(record),
+        spaces=show_spaces(record),
+        maps=draw_maps(record),
+        refused=why_none(record),
+        training=show_training(record),
     )
+
+
+def render(template: str, **values: object) -> str:
+    """A page of a template, with the style and the script that all pages share."""
+    environment = Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        loader=FunctionLoader(_read),
+    )
+    environment.filters["href"] = href
+    environment.filters["clock"] = _clock
+    script = Markup(_read("page.js"))  # noqa: S704 - our own file
+    style = Markup(_read("page.css"))  # noqa: S704 - our own file
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+    )
+    return environment.get_template(template).render(script=script, style=style, policy=policy, **values)
 
 
 def href(path: str) -> str:
     """A link to an attachment, or "" where the path leads out of the run's folder."""
     return f"./{quote(printable(path), safe='/')}" if is_inside(path) else ""
+
+
+def _read(name: str) -> str:
+    return files("harness.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _finalize(value: object) -> object:
@@ -64,6 +112,19 @@ def _finalize(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return clip(printable(value), _TEXT_LIMIT)
     return value
+
+
+def _clock(seconds: float | None) -> str:
+    return "" if seconds is None else duration(max(0.0, seconds))
+
+
+def _pieces(record: Record) -> Sequence[tuple[str, str]]:
+    """The headline in its pieces, for a heading that breaks where it may."""
+    whole, place, about = headline(record), where_from(record), machine(record)
+    verdict = whole.partition(" | ")[0] if whole.startswith(verdict_and_fault(record)) else ""
+    if not verdict or whole != " | ".join((verdict, place, about)):
+        return [("verdict", whole)]
+    return [("verdict", verdict), ("place", place), ("about", about)]
 
 
 def _run_facts(record: Record) -> Mapping[str, str]:
@@ -110,3 +171,57 @@ def _parts(measurements: Sequence[MeasurementRecord]) -> Sequence[Part]:
         if measurement.part is not None and measurement.part != Part(measurement.part.slot):
             known[measurement.part.slot] = measurement.part
     return [known[slot] for slot in sorted(known)]
+
+
+def _firmware(record: Record) -> Mapping[str, object]:
+    """Rows of (name, version, baseline, complaint), and versions that no baseline is about."""
+    data = exhibit(record, "firmware") or {}
+    judged = rows(data, "rows", str, str, str, str)
+    if not judged:
+        judged = [
+            (name, record.identity[key], "", "") for key, name in (("bios", "BIOS"), ("idrac", "iDRAC")) if record.identity.get(key)
+        ]
+    return {"rows": judged, "others": rows(data, "others", str, str)}
+
+
+def _bios(record: Record) -> Mapping[str, object] | None:
+    data = exhibit(record, "bios")
+    if data is None:
+        return None
+    settings = rows(data, "settings", str, str, str, str, str, str)
+    events = [
+        (at, "job", f"{job}: {phase}{'' if percent is None else f', {percent} %'}", f"{code} {said}".strip())
+        for at, job, phase, percent, code, said in rows(data, "job", float, str, str, int, str, str)
+        if at is not None
+    ]
+    for key, what in (("reset", "restart asked for"), ("restarted", "host seen restarting")):
+        if (at := number(data, key)) is not None:
+            events.append((at, "host", what, ""))
+    events.sort(key=lambda event: event[0])
+    start = events[0][0] if events else 0.0
+    return {
+        "settings": settings,
+        "off": [row for row in settings if row[4] == "no"],
+        "changed": sum(row[2] != row[3] for row in settings),
+        "pending": rows(data, "pending", str, str),
+        "events": [(at - start, *rest) for at, *rest in events],
+        "stopped": text(data, "stopped"),
+    }
+
+
+def _boot(record: Record) -> Mapping[str, object] | None:
+    data = exhibit(record, "boot")
+    if data is None:
+        return None
+    reset, back = number(data, "reset"), number(data, "reached")
+    return {
+        "steps": show_steps(record),
+        "took": None if reset is None or back is None else back - reset,
+        "usual": number(data, "usual") or None,
+        "within": number(data, "within") or None,
+        "events": rows(data, "events", str, str, str, str),
+        "earlier": number(data, "earlier") or 0,
+        "console": texts(data, "console"),
+        "silent": text(data, "silent"),
+        "stopped": text(data, "stopped"),
+    }

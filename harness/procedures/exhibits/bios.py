@@ -14,7 +14,7 @@ _MOST = 200
 
 
 def show_bios(story: BiosStory, platform: Platform) -> dict[str, Any]:
-    """``settings`` are rows of (name, wanted, before, after, "yes" or "no" for as wanted, note), first those wanted, then what changed
+    """``settings`` are rows of (name, wanted, before, after, whether it is as wanted (yes, no), note), then what changed
     beside them.
 
     ``job`` has each change of the job as (at, id, what it said), of all attempts. Times are seconds of the run's clock.
