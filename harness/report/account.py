@@ -1,6 +1,6 @@
 """What a failure's message says, taken apart: the sentence, the cause, the next step.
 
-jbogB/slot07 (serial 99...) is lost at its link          the sentence: the first line that is no violated limit
+jbogB/slot07 (serial 99...) is lost at its link          the sentence; an alarm comes before a violated limit
     seen    SltSta PresDet+, LnkSta DLActive-            evidence
     likely  the card in the slot does not train          cause
     next    reseat the card                              step; also a line of its own that begins with "next:"
@@ -17,47 +17,50 @@ _LABEL = re.compile(r"^\s*(?P<label>likely|next|seen|where|chain|with it)(?:\s{2
 _VIOLATED = re.compile(r" = .*\s(?:FAIL|MARGINAL)$")
 _ALARM = "DATA CORRUPTION"
 _SENTENCE = 300
+_BRIEF = 180
 
 
 @dataclass(frozen=True)
 class Account:
-    """``said`` is one sentence; the others are empty where the message has no such line.
+    """``said`` is one sentence, ``why`` what explains a violated limit, ``rest`` all other lines.
 
-    ``is_alarm``: the machine must not be used.
+    The others are empty where the message has no such line. ``is_alarm``: the machine must not be used.
     """
 
     said: str
+    why: str = ""
     seen: str = ""
     likely: str = ""
     next: str = ""
+    rest: str = ""
     is_alarm: bool = False
+
+    @property
+    def brief(self) -> str:
+        """The sentence with its cause, short enough for a list."""
+        said = f"{self.said}: {self.why}" if self.why else self.said
+        cause = f" Likely: {self.likely}" if self.likely else ""
+        return said[:_BRIEF] + (" ..." if len(said) > _BRIEF else "") + cause
 
 
 def take_apart(message: str) -> Account:
     """The account of a case's message."""
     lines = [line for line in printable(message).splitlines() if line.strip()]
+    if not lines:
+        return Account("failed without a message")
     labelled: dict[str, str] = {}
     for line in lines:
         if found := _LABEL.match(line):
             labelled.setdefault(found["label"].lower(), found["text"].strip())
+    said = next((line for line in lines if line.startswith(_ALARM)), lines[0])
+    others = [line for line in lines if line is not said]
+    why = next((line.strip() for line in others if not _VIOLATED.search(line) and not _LABEL.match(line)), "")
     return Account(
-        said=clip(_sentence(lines), _SENTENCE),
+        said=clip(said.strip(), _SENTENCE),
+        why=clip(why, _SENTENCE) if _VIOLATED.search(said) else "",
         seen=labelled.get("seen", ""),
         likely=labelled.get("likely", ""),
         next=labelled.get("next", ""),
+        rest="\n".join(others),
         is_alarm=any(line.startswith(_ALARM) for line in lines),
     )
-
-
-def _sentence(lines: list[str]) -> str:
-    """The alarm, else the first line; a violated limit with what explains it."""
-    if not lines:
-        return "failed without a message"
-    alarm = next((line for line in lines if line.startswith(_ALARM)), None)
-    if alarm is not None:
-        return alarm.strip()
-    first = lines[0].strip()
-    if _VIOLATED.search(first):
-        why = next((line.strip() for line in lines[1:] if not _VIOLATED.search(line) and not _LABEL.match(line)), "")
-        return f"{first}: {why}" if why else first
-    return first

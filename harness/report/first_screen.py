@@ -17,23 +17,23 @@ from dataclasses import dataclass
 from harness.limits import Outcome
 from harness.record.entries import CaseRecord, Record
 from harness.record.lines import CaseOutcome
-from harness.record.verdict import INTERRUPTED, PASSED, at_fault
+from harness.record.verdict import INTERRUPTED, PASSED
 from harness.report.account import Account, take_apart
 from harness.report.exhibits import exhibit, objects, rows
 from harness.report.headline import ALL_STAGES, DAMAGED, UNFINISHED, word
 from harness.report.summary import Failure, StageSummary, failures, not_measured, summarise
-from harness.report.text import one_line
+from harness.report.text import listed, one_line
 
-_MOST_SUSPECTS = 24
+_MOST_SUSPECTS = 20
+_LIST = 60
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A part to look at: its place, its serial number where one is known, the checks that failed there."""
+    """A part to look at: its place, and its serial number where one is known."""
 
     place: str
     serial: str
-    checks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,18 @@ class StageLine:
         )
         return ", ".join(f"{count} {name}" for count, name in named if count) or "nothing ran"
 
+    @property
+    def remark(self) -> str:
+        """The gate, where it is not as after a stage that passed, and that it ran for information."""
+        said = [] if self.summary.leaves in ("open", self.word, self.summary.state) else [f"gate {self.summary.leaves}"]
+        said += ["for information"] if self.summary.information else []
+        return "".join(f"; {text}" for text in said)
+
+    @property
+    def lost(self) -> str:
+        """The slots that the stage lost."""
+        return listed(self.summary.lost, _LIST)
+
 
 @dataclass(frozen=True)
 class FirstScreen:
@@ -70,6 +82,7 @@ class FirstScreen:
     lead_account: Account | None
     suspects: tuple[Suspect, ...]
     more_suspects: int
+    others: tuple[str, ...]
     counts: tuple[tuple[str, int, bool], ...]
     information: str
     lines: tuple[StageLine, ...]
@@ -85,7 +98,7 @@ def compose(record: Record) -> FirstScreen:
     lead = _lead(record, failed)
     case = lead.cases[0] if lead is not None else None
     account = take_apart(case.message) if case is not None else None
-    suspects = _suspects(record)
+    suspects = _suspects(record, lead)
     command, note = _next_command(record, lead)
     return FirstScreen(
         alarm=_alarm(record),
@@ -94,6 +107,7 @@ def compose(record: Record) -> FirstScreen:
         lead_account=account,
         suspects=suspects[:_MOST_SUSPECTS],
         more_suspects=max(0, len(suspects) - _MOST_SUSPECTS),
+        others=tuple(_other(record, failure) for failure in failed if failure is not lead),
         counts=_chain(record),
         information=_information(record),
         lines=tuple(_line(record, summary) for summary in summarise(record)),
@@ -115,17 +129,21 @@ def _alarm(record: Record) -> str:
     return "DATA CORRUPTION: do not use this machine" if alarms else ""
 
 
-def _suspects(record: Record) -> tuple[Suspect, ...]:
-    """The places where something failed: slots lost first, then by the number of failed cases."""
-    checks: dict[str, list[str]] = {}
-    for case in record.failed():
-        if at_fault(case) == "product":
-            for place in _places(record, case):
-                checks.setdefault(place, []).append(case.check)
-    lost = {slot for stage in record.stages for slot in stage.lost}
+def _suspects(record: Record, lead: Failure | None) -> tuple[Suspect, ...]:
+    """The places where the first check that failed found something; what failed after it is told below."""
+    if lead is None or lead.blame != "product":
+        return ()
     serials = _serials(record)
-    order = sorted(checks, key=lambda place: place not in lost)
-    return tuple(Suspect(place, serials.get(place, ""), tuple(dict.fromkeys(checks[place]))) for place in order)
+    places = dict.fromkeys(place for case in lead.cases for place in _places(record, case))
+    return tuple(Suspect(place, serials.get(place, "")) for place in places)
+
+
+def _other(record: Record, failure: Failure) -> str:
+    """A check that failed beside the first one: its name, how often, where."""
+    places = list(dict.fromkeys(place for case in failure.cases for place in _places(record, case)))
+    where = f": {listed(places, _LIST)}" if places else ""
+    whose = "" if failure.blame == "product" else f" ({failure.blame})"
+    return f"{failure.check}{whose}{where}"
 
 
 def _places(record: Record, case: CaseRecord) -> list[str]:
@@ -209,7 +227,7 @@ def _next_command(record: Record, lead: Failure | None) -> tuple[str, str]:
     words += [] if run.mode == "replay" else [word for fault in run.faults for word in ("--fault", fault)]
     if stage in ("bios", "boot") and run.apply and run.mode != "replay":
         words.append("--apply")
-    return shlex.join(words), "looks at this stage again" + (", after the step above" if lead is not None else "")
+    return shlex.join(words), "looks at this stage again"
 
 
 def _missing(record: Record) -> tuple[tuple[str, int], ...]:

@@ -22,14 +22,15 @@ from markupsafe import Markup
 
 from harness.part import Part
 from harness.record.entries import CaseRecord, MeasurementRecord, Record
-from harness.report.drawings.bars import show_spaces, show_steps
-from harness.report.drawings.heat import draw_maps, why_none
-from harness.report.drawings.rates import show_training
+from harness.report.drawings.bars import show_spaces
+from harness.report.drawings.heat import Map, draw_maps, why_none
+from harness.report.drawings.rates import Training, show_training
 from harness.report.drawings.tree import draw_trees
-from harness.report.exhibits import exhibit, number, rows, text, texts
+from harness.report.exhibits import exhibit, rows
 from harness.report.first_screen import compose
 from harness.report.grid import Mark, build_grid
 from harness.report.headline import headline, machine, verdict_and_fault, where_from, word
+from harness.report.sections import Start, show_settings, show_start, show_versions
 from harness.report.summary import StageSummary, failures, not_measured, outside_limits, summarise
 from harness.report.text import clip, is_inside, printable
 from harness.units import duration
@@ -49,6 +50,7 @@ class StageSection:
 
 def render_html(record: Record) -> str:
     """The record as one self-contained page, encoded as UTF-8 when written."""
+    maps, training, start = draw_maps(record), show_training(record), show_start(record)
     return render(
         "page.html.j2",
         title=f"{word(record)}: {record.run.bench or record.run.id}",
@@ -65,14 +67,15 @@ def render_html(record: Record) -> str:
         legend=[mark for mark in Mark if mark is not Mark.NO_CASE],
         stages=_sections(record),
         parts=_parts(record.measurements),
-        firmware=_firmware(record),
-        bios=_bios(record),
-        boot=_boot(record),
+        firmware=show_versions(record),
+        bios=show_settings(record),
+        boot=start,
         trees=draw_trees(record),
         spaces=show_spaces(record),
-        maps=draw_maps(record),
+        maps=maps,
         refused=why_none(record),
-        training=show_training(record),
+        training=training,
+        figures=_figures(record, maps, training, start),
     )
 
 
@@ -127,6 +130,19 @@ def _pieces(record: Record) -> Sequence[tuple[str, str]]:
     return [("verdict", verdict), ("place", place), ("about", about)]
 
 
+def _figures(record: Record, maps: Sequence[Map], training: Training | None, start: Start | None) -> Sequence[tuple[str, str]]:
+    """What was found, in one line for each of the stages that measure."""
+    counted = [(name, count) for name, count in rows(exhibit(record, "pcie") or {}, "counts", str, int) if name]
+    figures = [("parts", f"{counted[-1][1]} of {counted[0][1]} expected: {counted[-1][0]}")] if counted else []
+    if start is not None and start.took is not None:
+        figures.append(("start", f"the host was back after {duration(start.took)}"))
+    figures += [("copies" if number == 0 else "", f"{each.name} {each.said}") for number, each in enumerate(maps)]
+    total = next((each for each in (training.judged if training else ()) if each.name == "resnet50.total"), None)
+    if total is not None:
+        figures.append(("training", f"{total.shown}{f' ({total.limit})' if total.limit else ', recorded, not judged'}"))
+    return figures
+
+
 def _run_facts(record: Record) -> Mapping[str, str]:
     run = record.run
     facts = {
@@ -141,6 +157,7 @@ def _run_facts(record: Record) -> Mapping[str, str]:
         "faults switched on": ", ".join(run.faults),
         "harness": run.harness,
         "command": shlex.join(run.command),
+        "exit status": "" if record.end is None else str(record.end.exit),
     }
     return {name: value for name, value in facts.items() if value}
 
@@ -171,57 +188,3 @@ def _parts(measurements: Sequence[MeasurementRecord]) -> Sequence[Part]:
         if measurement.part is not None and measurement.part != Part(measurement.part.slot):
             known[measurement.part.slot] = measurement.part
     return [known[slot] for slot in sorted(known)]
-
-
-def _firmware(record: Record) -> Mapping[str, object]:
-    """Rows of (name, version, baseline, complaint), and versions that no baseline is about."""
-    data = exhibit(record, "firmware") or {}
-    judged = rows(data, "rows", str, str, str, str)
-    if not judged:
-        judged = [
-            (name, record.identity[key], "", "") for key, name in (("bios", "BIOS"), ("idrac", "iDRAC")) if record.identity.get(key)
-        ]
-    return {"rows": judged, "others": rows(data, "others", str, str)}
-
-
-def _bios(record: Record) -> Mapping[str, object] | None:
-    data = exhibit(record, "bios")
-    if data is None:
-        return None
-    settings = rows(data, "settings", str, str, str, str, str, str)
-    events = [
-        (at, "job", f"{job}: {phase}{'' if percent is None else f', {percent} %'}", f"{code} {said}".strip())
-        for at, job, phase, percent, code, said in rows(data, "job", float, str, str, int, str, str)
-        if at is not None
-    ]
-    for key, what in (("reset", "restart asked for"), ("restarted", "host seen restarting")):
-        if (at := number(data, key)) is not None:
-            events.append((at, "host", what, ""))
-    events.sort(key=lambda event: event[0])
-    start = events[0][0] if events else 0.0
-    return {
-        "settings": settings,
-        "off": [row for row in settings if row[4] == "no"],
-        "changed": sum(row[2] != row[3] for row in settings),
-        "pending": rows(data, "pending", str, str),
-        "events": [(at - start, *rest) for at, *rest in events],
-        "stopped": text(data, "stopped"),
-    }
-
-
-def _boot(record: Record) -> Mapping[str, object] | None:
-    data = exhibit(record, "boot")
-    if data is None:
-        return None
-    reset, back = number(data, "reset"), number(data, "reached")
-    return {
-        "steps": show_steps(record),
-        "took": None if reset is None or back is None else back - reset,
-        "usual": number(data, "usual") or None,
-        "within": number(data, "within") or None,
-        "events": rows(data, "events", str, str, str, str),
-        "earlier": number(data, "earlier") or 0,
-        "console": texts(data, "console"),
-        "silent": text(data, "silent"),
-        "stopped": text(data, "stopped"),
-    }

@@ -15,14 +15,14 @@ from harness.limits import Outcome
 from harness.record.entries import Record
 from harness.report.drawings.places import chassis, short, slots_by_address, uplinks_by_slot
 from harness.report.drawings.svg import element, picture, text, title
-from harness.report.exhibits import Row, exhibit, rows
+from harness.report.exhibits import Row, exhibit, objects, rows
 from harness.report.exhibits import text as text_of
+from harness.report.grid import natural
 
 _CELL, _LEFT, _TOP = 25.0, 44.0, 46.0
 _LIGHT, _DARK = (222, 235, 247), (8, 48, 107)
 _LEAST_SPAN = 0.3
 _WORST = 5
-_INK_ON_LIGHT, _INK_ON_DARK = "#10182a", "#ffffff"
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,10 @@ def draw_maps(record: Record) -> list[Map]:
     names = [slots.get(address, address) or "" for address, _ in rows(data, "gpus", str, str)]
     if len(names) < 2:
         return []
-    order = sorted(range(len(names)), key=lambda at: names[at])
     pairs = _pairs(record, rows(data, "pairs", int, int, float, float, float, str), names)
-    return [_map(kind, [names[at] for at in order], pairs, uplinks_by_slot(record)) for kind in _KINDS]
+    expected = [text_of(slot, "slot") for slot in objects(exhibit(record, "pcie") or {}, "slots")]
+    axis = sorted({*names, *expected}, key=natural)
+    return [_map(kind, axis, pairs, uplinks_by_slot(record)) for kind in _KINDS]
 
 
 def why_none(record: Record) -> str:
@@ -150,7 +151,9 @@ def _cell(kind: _Kind, pair: Pair | None, name: str, corner: tuple[float, float]
     value = None if pair is None else kind.value(pair)
     note = f", {pair.note}" if pair is not None and pair.note else ""
     if pair is None or value is None:
-        return _box(corner, "?", f"{name}: not measured{note}", css="none", ink="unknown")
+        return _box(
+            corner, "?", f"{name}: not measured{note or ', one of them took no part' * (pair is None)}", css="none", ink="unknown"
+        )
     told = f"{name}: {value:g} {kind.unit}{note}"
     if shade is None:
         return _box(
@@ -163,7 +166,7 @@ def _cell(kind: _Kind, pair: Pair | None, name: str, corner: tuple[float, float]
     if pair.failed & kind.names:
         return _box(corner, _figure(value), told, css="bad", ink="inbad", is_crossed=True)
     colour, ink = shade.of(value)
-    return _box(corner, _figure(value), told, fill=colour, text_fill=ink, ink="figure")
+    return _box(corner, _figure(value), told, fill=colour, ink=ink)
 
 
 def _box(
@@ -174,19 +177,18 @@ def _box(
     ink: str,
     css: str | None = None,
     fill: str | None = None,
-    text_fill: str | None = None,
     is_crossed: bool = False,
 ) -> Markup:
     x, y = corner
     parts = [element("rect", x=x + 0.5, y=y + 0.5, width=_CELL - 1, height=_CELL - 1, class_=css, fill=fill)]
     if is_crossed:
         parts.append(element("path", d=f"M{x + 2:g} {y + 2:g}l21 21m0 -21l-21 21", class_="cross"))
-    parts.append(text(words, x + _CELL / 2, y + _CELL / 2 + 3.5, class_=ink, fill=text_fill, text_anchor="middle"))
+    parts.append(text(words, x + _CELL / 2, y + _CELL / 2 + 3.5, class_=ink, text_anchor="middle"))
     return element("g", *parts, title(told), class_="broken" if css == "bad" else None)
 
 
 class _Shade:
-    """A colour for each value, from light (the best) to dark (the worst), and an ink that can be read on it."""
+    """A colour for each value, from light (the best) to dark (the worst), and the class of an ink that can be read on it."""
 
     def __init__(self, values: Sequence[float], *, low_is_bad: bool) -> None:
         self._low, self._high = min(values, default=0.0), max(values, default=1.0)
@@ -200,7 +202,7 @@ class _Shade:
         share = (value - self._low) / (self._high - self._low) if self._high > self._low else 0.0
         bad = min(1.0, max(0.0, 1 - share if self._low_is_bad else share))
         rgb = [round(light + (dark - light) * bad) for light, dark in zip(_LIGHT, _DARK, strict=True)]
-        return "#{:02x}{:02x}{:02x}".format(*rgb), _INK_ON_LIGHT if _luminance(rgb) > 0.19 else _INK_ON_DARK
+        return "#{:02x}{:02x}{:02x}".format(*rgb), "onlight" if _luminance(rgb) > 0.18 else "ondark"
 
 
 def _luminance(rgb: Sequence[int]) -> float:

@@ -82,8 +82,9 @@ def _depth(path: str, functions: Mapping[str, Exhibit]) -> int:
 def _slot_row(path: str, depth: int, slot: Exhibit, function: Exhibit | None, measured: Sequence[MeasurementRecord]) -> Row:
     name, lost = text_of(slot, "slot"), slot.get("lost")
     if isinstance(lost, dict):
-        serial = f"serial {text_of(lost, 'serial')}, " if text_of(lost, "serial") else ""
-        return Row(path, depth, name, f"{serial}lost at {text_of(lost, 'at')}", "lost", _lanes(function), text_of(lost, "likely"))
+        serial = f"serial {text_of(lost, 'serial')}: " if text_of(lost, "serial") else ""
+        likely = f"{serial}{text_of(lost, 'likely')}"
+        return Row(path, depth, name, f"lost at {text_of(lost, 'at')}", "lost", _lanes(function), likely)
     links = [measurement for measurement in measured if measurement.name in _OF_SLOT]
     loaded = next((measurement.value for measurement in links if measurement.name == "p2p.link-generation"), None)
     said = _link(function) if loaded is None else f"x{_lanes(function) or '?'} Gen{loaded} under load"
