@@ -183,7 +183,7 @@ def _draw_row(row: Row, y: float, from_y: float) -> Markup:
 
 
 _LETTER = 7.0
-_SMALL_LETTER = 5.4
+_SMALL_LETTER = 6.0
 
 
 def _fit(words: str, width: float) -> str:
