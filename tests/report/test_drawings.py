@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from lxml import html
 
+from harness.record.lines import VOCABULARY
 from harness.record.reader import read_record
 from harness.report.drawings.bars import show_spaces, show_steps
 from harness.report.drawings.heat import draw_maps
@@ -47,6 +48,17 @@ def rows_of(drawing):
 def test_every_stage_shows_its_facts_and_no_exhibit_is_large(lost):
     assert set(lost.exhibits) == {"firmware", "bios", "boot", "pcie", "p2p", "resnet50"}
     assert max(len(json.dumps(data)) for data in lost.exhibits.values()) < 20_000
+
+
+def keys_of(data):
+    if isinstance(data, dict):
+        return set(data) | {key for inner in data.values() for key in keys_of(inner)}
+    return {key for inner in data for key in keys_of(inner)} if isinstance(data, list) else set()
+
+
+def test_no_key_of_an_exhibit_is_a_word_of_the_record_that_secrets_pass_unseen(lost):
+    assert len(keys_of(dict(lost.exhibits))) > 40
+    assert not keys_of(dict(lost.exhibits)) & VOCABULARY
 
 
 def test_the_tree_has_every_expected_slot_in_its_place_and_the_lost_ones_dashed(lost):
