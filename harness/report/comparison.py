@@ -114,7 +114,7 @@ def _differences(by_run: Iterable[Mapping[str, str]]) -> Iterable[Difference]:
 
 
 def _parts(records: Sequence[Record], *, one: bool) -> Iterable[Difference]:
-    """Slot by slot. Between units serial numbers always differ and say nothing; a part that was not seen has no version to differ."""
+    """Slot by slot. Between units serial numbers always differ and say nothing; a part that was not seen has no version."""
     known = [_known_parts(record) for record in records]
     places = {part.serial: slot for slot, part in known[0].items() if part.serial}
     for slot in sorted({slot for parts in known for slot in parts}, key=natural):

@@ -96,10 +96,10 @@ def show_start(record: Record) -> Start | None:
 
 
 def show_versions(record: Record) -> Versions:
-    """The baseline's rows; where the run has none, what the machine said of itself."""
+    """The baseline's rows, and what the machine said of its BIOS and iDRAC where no baseline is about them."""
     data: Mapping[str, object] = exhibit(record, "firmware") or {}
     judged = rows(data, "rows", str, str, str, str)
-    if not judged:
-        known = (("BIOS", record.identity.get("bios")), ("iDRAC", record.identity.get("idrac")))
-        judged = [(name, version, "", "") for name, version in known if version]
+    for name, version in (("iDRAC", record.identity.get("idrac")), ("BIOS", record.identity.get("bios"))):
+        if version and not any((row[0] or "").startswith(name) for row in judged):
+            judged.insert(0, (name, version, "", ""))
     return Versions(tuple(judged), tuple(rows(data, "others", str, str)))

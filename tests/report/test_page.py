@@ -241,3 +241,8 @@ def test_no_heading_of_a_table_may_be_broken_inside_a_word(healthy):
 def test_every_outcome_has_a_mark_beside_its_colour(on_fire):
     rows = parse(on_fire).xpath("//h2[@id='limits']/following::table[1]/tbody/tr")
     assert [(row.get("class"), words(row[-1])) for row in rows] == [("fail-row", "✗ fail"), *20 * [("marginal-row", "~ marginal")]]
+
+
+def test_a_version_without_a_baseline_is_told_all_the_same(healthy):
+    table = parse(healthy).xpath("//h2[@id='firmware']/following::table[1]/tbody/tr")
+    assert [[words(cell) for cell in row] for row in table] == [["BIOS", "2.12.2", "none", "-"], ["iDRAC", "5.10.30.00", "none", "-"]]
