@@ -67,7 +67,7 @@ def report_again(name: str, reports: Path) -> int:
 
     Raises UsageMistake where there is no such run and, after the table was printed, where the reports cannot be written.
     """
-    rendered = _render(_folder_of(name, reports))
+    rendered = _render(find_run(name, reports))
     _show_all(rendered.text)
     if rendered.problem:
         raise UsageMistake(rendered.problem)
@@ -84,7 +84,7 @@ def print_report(name: str, reports: Path, form: str) -> int:
 
     if form not in NAMES:
         raise UsageMistake(f"no format {form!r}: --format takes {', '.join(NAMES)}")
-    record = read_record(_folder_of(name, reports))
+    record = read_record(find_run(name, reports))
     _show_all(render_as(form)(record))
     return _tell_unfinished([record])
 
@@ -100,7 +100,7 @@ def compare_runs(names: Sequence[str], reports: Path, form: str) -> int:
 
     if form not in ("", "html"):
         raise UsageMistake(f"--format {form} takes one run: several are compared, on the terminal and as html")
-    records = [read_record(_folder_of(name, reports)) for name in names]
+    records = [read_record(find_run(name, reports)) for name in names]
     comparison = compare(records)
     page = render_comparison(comparison)
     if form == "html":
@@ -130,7 +130,8 @@ def _tell_unfinished(records: Sequence[Record]) -> int:
     return 3 if broken else 0
 
 
-def _folder_of(name: str, reports: Path) -> Path:
+def find_run(name: str, reports: Path) -> Path:
+    """The folder of a run, named by itself or by its id below the reports. Raises UsageMistake where there is none."""
     for folder in (Path(name), reports / name):
         if (folder / "results.jsonl").is_file():
             return folder

@@ -27,6 +27,7 @@ from harness.devices.redfish import ROOT, Redfish, dig, is_place, link, messages
 from harness.errors import BenchError, DeviceError, RedfishError, Unreadable
 from harness.limits import Value
 from harness.ports import HttpAnswer, Json
+from harness.secret import NOT_SHOWN, holds_secret
 
 GONE = frozenset({"SYS403"})
 """A resource that is not there: HTTP 404 (github.com/dell/iDRAC-Redfish-Scripting/issues/383)."""
@@ -274,12 +275,12 @@ class Idrac:
 
 
 def _values(place: str, body: Json) -> Mapping[str, Value | None]:
-    """The attributes of a BIOS page: plain values by name."""
+    """The attributes of a BIOS page: plain values by name. A secret is hidden here, so that nothing behind can tell it."""
     attributes = table(place, body, "Attributes")
     for name, value in attributes.items():
         if not isinstance(value, str | int | float | None):
             raise Unreadable(f"{place}: the value of {name} is no plain value, so it cannot be told")
-    return attributes
+    return {name: NOT_SHOWN if value and holds_secret(name) else value for name, value in attributes.items()}
 
 
 def _job(place: str, body: Json, at: float, job_id: str = "") -> Job:

@@ -30,7 +30,7 @@ from harness.plugin.folder import make_folder
 from harness.plugin.measuring import Measure
 from harness.plugin.settings import Settings
 from harness.ports import HttpAsks, HttpQuestion, Lanes, OnLine
-from harness.procedures.guard import GuardedBmc
+from harness.procedures.guard import GuardedBmc, GuardedFabric
 from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
 from harness.record.ledger import Ledger
@@ -130,7 +130,8 @@ class Run:
         if self.recorder is not None:
             self.recorder.keep_in(self.folder / "tape", self._tape_info())
             lanes = self.recorder.lanes(lanes)
-        self.lanes = lanes if lanes.bmc is None else replace(lanes, bmc=self._guarded(lanes.bmc))
+        fabric = None if lanes.fabric is None else GuardedFabric(lanes.fabric, self.consent, self.insist_on_lock)
+        self.lanes = replace(lanes, fabric=fabric, bmc=None if lanes.bmc is None else self._guarded(lanes.bmc))
 
     def _tell(self, what: str, seconds: float, seen: object) -> None:
         """Show what is waited for, without any secret that the machine may have said."""

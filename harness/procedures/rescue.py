@@ -24,7 +24,6 @@ from harness.errors import BenchError, BringupError, DeviceError, TapeError, Tim
 from harness.limits import Limit
 from harness.platform import Boot, Platform
 from harness.procedures.bios.change import change_bios
-from harness.procedures.bios.settings import is_secret
 from harness.procedures.boot.post import LOOPS, RESTARTS, Sight, sight
 from harness.procedures.boot.watch import Watch
 from harness.procedures.handover import Handover
@@ -184,7 +183,7 @@ def save_evidence(scene: Scene, trouble: Trouble) -> Evidence:
 
 
 def _settings(idrac: Idrac) -> dict[str, bytes]:
-    """The settings in effect and pending, or why they cannot be read; secrets only by name."""
+    """The settings in effect and pending, or why they cannot be read."""
     try:
         state = idrac.bios()
     except TapeError:
@@ -192,8 +191,7 @@ def _settings(idrac: Idrac) -> dict[str, bytes]:
     except BringupError as error:
         return {"settings.txt": str(error).encode()}
     lines, pending = (
-        [f"{name} = {'(not shown: a secret)' if is_secret(name) else value}" for name, value in sorted(values.items())]
-        for values in (state.attributes, state.pending)
+        [f"{name} = {value}" for name, value in sorted(values.items())] for values in (state.attributes, state.pending)
     )
     return {"settings.txt": "\n".join((*lines, "", "pending:", *(pending or ["nothing"]))).encode()}
 

@@ -245,4 +245,7 @@ def test_every_outcome_has_a_mark_beside_its_colour(on_fire):
 
 def test_a_version_without_a_baseline_is_told_all_the_same(healthy):
     table = parse(healthy).xpath("//h2[@id='firmware']/following::table[1]/tbody/tr")
-    assert [[words(cell) for cell in row] for row in table] == [["BIOS", "2.12.2", "none", "-"], ["iDRAC", "5.10.30.00", "none", "-"]]
+    assert [[words(cell) for cell in row] for row in table] == [
+        ["BIOS", "2.12.2", "none", "-"],
+        ["iDRAC", "5.10.30.00", "none", "-"],
+    ]

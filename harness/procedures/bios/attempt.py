@@ -20,6 +20,7 @@ class Attempt:
     """``story`` grows from step to step; ``tag`` is the only machine that may be written to.
 
     ``known`` are the ids of all jobs that were in the queue right before the first write: none of them is ours.
+    ``mark`` is the number of the Lifecycle log's newest entry before anything was done.
     """
 
     idrac: Idrac
@@ -29,6 +30,7 @@ class Attempt:
     tag: str
     endurance: Endurance = field(init=False)
     known: frozenset[str] = field(default=frozenset(), init=False)
+    mark: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.endurance = Endurance(self.idrac.clock)

@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 from harness.consent import Consent
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
-from harness.devices.idrac_facts import LcStatus, LogEntry
 from harness.errors import BringupError, TapeError, Timeout
-from harness.platform import Boot, Platform
+from harness.platform import Platform
 from harness.procedures.bios.bring import bring_bios, look
 from harness.procedures.bios.conflict import REFUSE, WAIT, Conflict, make_way
 from harness.procedures.bios.preflight import JOBS, PENDING
 from harness.procedures.bios.story import RESULT, BiosStory
 from harness.procedures.boot.post import RESTARTS
 from harness.procedures.handover import Handover
-from harness.procedures.host_state import UNDERWAY
 from harness.procedures.stop import Stop
 
 LOADING = 600.0
@@ -56,12 +54,11 @@ def change_bios(
         story = look(idrac, platform, consent, host=host)
         if not story.plan.is_empty and (conflict.way == WAIT or _would_write(story)):
             make_way(idrac, story.plan.step(0).values, conflict, handover, expected_tag=expected_tag)
-    mark = idrac.lc_mark()
     previous = _boot_id(host) if restarts else ""
     story = bring_bios(idrac, platform, consent, handover, expected_tag=expected_tag, host=host, restarts=restarts)
     if story.stop is not None or not restarts or not _took_a_boot(story):
         return Changed(story)
-    return _prove(idrac, host, platform.boot, story, mark=mark, previous=previous)
+    return _prove(idrac, host, story, previous)
 
 
 def _took_a_boot(story: BiosStory) -> bool:
@@ -74,13 +71,9 @@ def _would_write(story: BiosStory) -> bool:
     return story.plan.can_be_written and (story.stop is None or story.stop.check in (JOBS, PENDING))
 
 
-def _prove(idrac: Idrac, host: Host | None, limits: Boot, story: BiosStory, *, mark: LogEntry | None, previous: str) -> Changed:
+def _prove(idrac: Idrac, host: Host | None, story: BiosStory, previous: str) -> Changed:
     """A new boot shows in the log and, where the operating system answered before, in its boot id; never in PowerState."""
-    status = _after_post(idrac, limits)
-    if status.server != "OutOfPOST":
-        text = f"the values are set, but the host is {status.server} and not through POST; look at its screen"
-        return Changed(replace(story, stop=Stop(RESULT, text)))
-    events = [entry for entry in idrac.lc_log(mark.number if mark else 0) if entry.message_id in RESTARTS]
+    events = [entry for each in (*story.earlier, story) for entry in each.log if entry.message_id in RESTARTS]
     proof = [f"the Lifecycle log has {len(events)} restart{'s' * (len(events) != 1)}, the last {events[-1]}"] if events else []
     if not events and story.is_resumed and story.reset is None and story.job is not None:
         proof.append(f"{story.job}, which only a start of the machine carries out: it had restarted before this run looked")
@@ -91,21 +84,6 @@ def _prove(idrac: Idrac, host: Host | None, limits: Boot, story: BiosStory, *, m
         text = "the values are set, but neither the log nor the operating system shows a new boot"
         return Changed(replace(story, stop=Stop(RESULT, text)), tuple(proof))
     return Changed(story, tuple(proof))
-
-
-def _after_post(idrac: Idrac, limits: Boot) -> LcStatus:
-    try:
-        return idrac.clock.until(
-            idrac.lc_status,
-            lambda seen: seen.server not in UNDERWAY and seen.server != "PoweredOff",
-            what="the host to be through with POST",
-            every=10,
-            within=limits.within,
-        )
-    except Timeout as timeout:
-        if isinstance(timeout.last, LcStatus):
-            return timeout.last
-        raise
 
 
 def _new_boot_id(idrac: Idrac, host: Host, previous: str) -> str:

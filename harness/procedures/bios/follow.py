@@ -14,15 +14,14 @@ from dataclasses import dataclass, field, replace
 from harness.devices.jobs import CANCELLED, FAILED, LC_IN_USE, NEVER_BEGAN, SUCCEEDED, Job, Phase
 from harness.errors import Blame, Timeout
 from harness.procedures.bios.attempt import Attempt
+from harness.procedures.bios.post import Post, with_screen
 from harness.procedures.bios.preflight import JOBS, PENDING, foreign_values
 from harness.procedures.bios.story import BEFORE_RESET, RESULT, STATE
-from harness.procedures.boot.post import Sight, sight
+from harness.procedures.boot.post import Sight
 from harness.procedures.clearance import hindrance
 from harness.procedures.host_state import UNDERWAY
 from harness.procedures.power import Wanted, send_reset
-from harness.procedures.screen import take_screen
 from harness.procedures.stop import Stop
-from harness.units import duration
 
 SCHEDULING = 180.0
 """Seconds from the PATCH until the job says Scheduled; recorded ones took under a minute."""
@@ -106,7 +105,7 @@ def follow(attempt: Attempt) -> Stop | None:
         return Stop(RESULT if began else STATE, f"{attempt.story.job} did not end within {within:g} s")
     if job is None or job.phase not in _ENDS:
         if stop := watch.standstill():
-            return _with_screen(attempt, stop)
+            return with_screen(attempt, stop)
         told = watch.told_by_log()
         if told is None:
             return watch.loss(job)
@@ -150,7 +149,10 @@ class _Watch:
 
     attempt: Attempt
     unseen_since: float | None = None
-    sights: list[Sight] = field(default_factory=list)
+    post: Post = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.post = Post(self.attempt)
 
     def look(self) -> _Glance:
         attempt = self.attempt
@@ -162,22 +164,8 @@ class _Watch:
         elif self.unseen_since is None:
             self.unseen_since = now
         if not is_lost and (job is None or job.phase not in _ENDS):
-            self._look_at_host()
-        return _Glance(job, self.sights[-1] if self.sights else None)
-
-    def _look_at_host(self) -> None:
-        attempt, idrac = self.attempt, self.attempt.idrac
-        now = attempt.endurance.ask(lambda: sight(idrac.lc_status(), idrac.system()))
-        if now is None:
-            return
-        if not self.sights or not now.same_place(self.sights[-1]):
-            self.sights.append(now)
-        if attempt.story.restarted_at is None and (now.is_underway or self._is_newly_halted(now)):
-            attempt.tell(restarted_at=now.at)
-
-    def _is_newly_halted(self, now: Sight) -> bool:
-        """A host that stood at a prompt before shows the same until it obeys; one that did not has restarted by then."""
-        return now.is_halted and now.server != self.attempt.story.preflight.lc.server
+            self.post.look()
+        return _Glance(job, self.post.last)
 
     def is_over(self, seen: _Glance) -> bool:
         if seen.job is not None and seen.job.phase in _ENDS:
@@ -185,22 +173,8 @@ class _Watch:
         return self._has_vanished() or self._was_never_restarted() or self.standstill() is not None
 
     def standstill(self) -> Stop | None:
-        """A start that waits for a key, or in which nothing has moved for too long: then no job goes on either."""
-        attempt = self.attempt
-        job, last = attempt.story.job, self.sights[-1] if self.sights else None
-        if last is None or last.is_through or attempt.story.restarted_at is None or attempt.endurance.is_lost:
-            return None
-        check = STATE if attempt.story.seconds_to(Phase.RUNNING) is None else RESULT
-        if last.is_halted:
-            return Stop(check, f"POST stopped and waits for a key: {last}; {job}")
-        waited = attempt.idrac.clock.now() - max(last.at, job.at if job is not None else 0.0)
-        if waited < attempt.limits.no_progress:
-            return None
-        if last.is_attended:
-            return Stop(
-                check, f"somebody took the host into {last} and did not leave it for {duration(waited)}; {job}", Blame.BENCH
-            )
-        return Stop(check, f"no progress in POST for {duration(waited)}: {last}; {job}")
+        """A start that does not go on, blamed on the job's state or on its result, as far as it got."""
+        return self.post.standstill(STATE if self.attempt.story.seconds_to(Phase.RUNNING) is None else RESULT)
 
     def told_by_log(self) -> Job | None:
         """The end of a job that no view knows any more, as the Lifecycle log has it; None where that does not say it either."""
@@ -210,7 +184,11 @@ class _Watch:
         if last is None or mark is None:
             return None
         entries = attempt.endurance.ask(lambda: attempt.idrac.lc_log(max(0, mark.number - LOOKED_BACK))) or ()
-        ends = [each for each in entries if last.id in each.arguments and each.message_id in SUCCEEDED | FAILED | CANCELLED]
+        ends = [
+            each
+            for each in entries
+            if (last.id in each.arguments or last.id in each.text) and each.message_id in SUCCEEDED | FAILED | CANCELLED
+        ]
         if not ends:
             return None
         state = "Completed" if ends[-1].message_id in SUCCEEDED else "Failed"
@@ -233,12 +211,6 @@ class _Watch:
         if story.reset is None or story.restarted_at is not None or story.seconds_to(Phase.RUNNING) is not None:
             return False
         return not self.attempt.endurance.is_lost and self.attempt.idrac.clock.now() - story.reset.at >= RESTARTING
-
-
-def _with_screen(attempt: Attempt, stop: Stop) -> Stop:
-    """What the screen shows is kept before anything else is done: it says what the start waits for."""
-    attempt.tell(screen=take_screen(attempt.idrac, with_video=True))
-    return replace(stop, text="\n".join((stop.text, *attempt.story.screen.told)))
 
 
 def _never_scheduled(attempt: Attempt, seconds: float) -> Stop:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -13,8 +14,9 @@ from harness.ports import HttpAnswer
 from harness.procedures.bios.bring import look
 from harness.procedures.bios.change import change_bios
 from harness.procedures.bios.conflict import Conflict, parse_conflict
+from harness.procedures.bios.post import forbidden, since_end
 from harness.procedures.bios.preflight import JOBS
-from harness.procedures.bios.story import RESULT
+from harness.procedures.bios.story import EVENTS
 from harness.procedures.handover import NOTHING, Handover
 
 MOST = 40
@@ -226,8 +228,8 @@ def test_somebody_elses_restart_that_does_not_get_through_post_is_no_success(lab
     says(machine, "HaltedF1/F2Prompt", when=lambda: any(job.is_finished for job in machine.machine.controller.jobs.jobs))
     changed = change(machine)
     assert machine.lane.resets == []
-    assert changed.story.stop.check == RESULT
-    assert "HaltedF1/F2Prompt and not through POST" in changed.story.stopped
+    assert changed.story.stop.check == EVENTS
+    assert "the values are set, but POST stopped and waits for a key: HaltedF1/F2Prompt" in changed.story.stopped
 
 
 def test_a_second_boot_that_turns_out_unneeded_leaves_the_first_to_be_proven(lab):
@@ -395,3 +397,57 @@ def test_a_queue_that_somebody_took_first_is_the_bench_s_and_says_whose_job_it_i
     assert changed.story.stop.blame is Blame.BENCH
     assert taken[0] in changed.story.stopped
     assert machine.open_jobs == taken
+
+
+@pytest.mark.parametrize("body", [[], "text", None, {"RegistryEntries": []}, {"RegistryEntries": {"Attributes": 3}}])
+def test_a_registry_that_is_rubbish_degrades_with_a_warning(lab, body):
+    machine = lab()
+
+    def rubbish(question, answer):
+        return answer if "BiosRegistry" not in question.path else HttpAnswer(200, {}, body, answer.at, answer.took)
+
+    machine.lane.after = rubbish
+    changed = change(machine, host=None)
+    assert changed.story.stopped == ""
+    assert "registry" in changed.story.plan.warnings[0]
+    assert machine.machine.controller.bios.current["MmioAbove4Gb"] == "Enabled"
+
+
+def test_a_power_cycle_of_the_whole_machine_has_to_be_named(lab):
+    machine = wanting(lab(), PowerCycleRequest="FullPowerCycle")
+    machine.machine.controller.bios.current["PowerCycleRequest"] = "None"
+    changed = change(machine, host=None)
+    assert "--danger power-cycle" in changed.story.stopped
+    assert machine.lane.acts == []
+
+
+# ── what the first start with the new settings logs ───────────────────────────────────────────────────────────────
+
+
+def test_what_the_start_with_the_old_settings_logged_is_not_held_against_the_new_ones(lab):
+    machine = lab()
+    story = change(machine, host=None).story
+    assert "UEFI0134" in [entry.message_id for entry in story.log]
+    assert "UEFI0134" not in [entry.message_id for entry in since_end(story)]
+    assert forbidden(story, {"UEFI0134", "UEFI0080"}) == ()
+
+
+def test_what_the_start_with_the_new_settings_logged_is_found(lab):
+    machine = lab("bios.events")
+    story = change(machine, host=None).story
+    assert story.stopped == ""
+    assert [entry.message_id for entry in forbidden(story, machine.platform.bios.forbidden_events)] == ["UEFI0080"]
+
+
+def test_without_the_end_of_the_job_in_the_log_the_last_restart_counts(lab):
+    machine = lab("bios.events")
+    story = change(machine, host=None).story
+    untold = replace(story, log=tuple(entry for entry in story.log if story.job_id not in entry.arguments))
+    assert [entry.message_id for entry in forbidden(untold, {"UEFI0080", "UEFI0134"})] == ["UEFI0080"]
+
+
+def test_each_of_two_boots_is_judged(lab):
+    machine = wanting(lab("bios.events"), BootMode="Uefi", SecureBoot="Enabled")
+    machine.machine.controller.bios.current["BootMode"] = "Bios"
+    story = change(machine, Consent(apply=True, danger=frozenset({"boot-mode", "secure-boot"})), host=None).story
+    assert [entry.message_id for entry in forbidden(story, {"UEFI0080"})] == ["UEFI0080"] * 2
