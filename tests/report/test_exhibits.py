@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from harness.record.ledger import Ledger
 from harness.record.reader import read_record
@@ -84,3 +88,62 @@ def test_no_exhibit_can_break_the_page(tmp_path):
         page = render_html(read_record(ledger.path))
         assert page.count("<script") == 1
         assert "<b>" not in page
+
+
+NAMES = ("firmware", "bios", "boot", "pcie", "p2p", "resnet50")
+KEYS = (
+    *(
+        "rows",
+        "others",
+        "settings",
+        "pending",
+        "job",
+        "reset",
+        "restarted",
+        "stopped",
+        "began",
+        "through",
+        "reached",
+        "usual",
+        "within",
+    ),
+    *("sights", "events", "earlier", "console", "silent", "counts", "tree", "slots", "uplinks", "space", "gpus", "pairs", "links"),
+    *(
+        "refused",
+        "identity",
+        "windows",
+        "untried",
+        "path",
+        "bdf",
+        "what",
+        "gen",
+        "width",
+        "most",
+        "gone",
+        "slot",
+        "uplink",
+        "lost",
+        "root",
+    ),
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+)
+SLOT_PATHS = st.sampled_from(["pci0000:3a/00.0", "pci0000:3a/00.0/00.0", "a/b", "", "x"])
+TREES = st.recursive(
+    LEAVES | SLOT_PATHS,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=8),
+    max_leaves=40,
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(KEYS), TREES, max_size=10)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50, deadline=None)
+def test_any_exhibit_at_all_makes_a_page(healthy, exhibits):
+    text = render_html(replace(healthy, exhibits=exhibits))
+    assert text.count("<script") == 1
+    assert text.rstrip().endswith("</html>")
