@@ -62,6 +62,7 @@ def open_model(
         console=ModelConsole(clock, machine),
         fabric=ModelFabric(clock, machine),
         facts={"source": "model", "service_tag": parts.SERVICE_TAG},
+        bmc_user=parts.BMC_USER,
     )
 
 
