@@ -52,6 +52,7 @@ MUST_SAY = {
         "the machine was not judged",
         "HTTP 401",
         "one attempt was made",
+        "status 3",
         "nothing was left",
     ),
     "lost-link": ("FAILED: the product's fault", "jbogB/slot07", "9990000000017"),
