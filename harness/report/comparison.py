@@ -129,7 +129,8 @@ def _move(serials: Sequence[str], slot: str, before: Mapping[str, str]) -> str:
     """What became of a slot from the first run to the last; where its part was then."""
     first, last = serials[0], serials[-1]
     if first == last:
-        return "changed and back"
+        unseen = [str(number) for number, serial in enumerate(serials, start=1) if not serial]
+        return f"not seen in run {', '.join(unseen)}" if unseen else "changed and back"
     if not last:
         return "not seen any more"
     origin = before.get(last, "")

@@ -138,3 +138,11 @@ def test_the_page_of_a_comparison_holds_what_the_terminal_says_and_escapes_it(st
     assert "src=" not in text
     assert "http://" not in text
     assert "https://" not in text
+
+
+def test_a_part_that_was_away_for_one_run_is_told_with_that_run(steady):
+    gone = replace(steady, measurements=tuple(each for each in steady.measurements if each.part.serial != "S07"))
+    found = compare([steady, gone, steady]).parts
+    assert [(each.what, each.values, each.remark) for each in found] == [
+        ("jbogA/slot07 serial", ("S07", "", "S07"), "not seen in run 2")
+    ]

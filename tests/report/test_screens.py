@@ -98,6 +98,8 @@ def test_the_first_screen_says_what_is_broken_and_nothing_is_wider_than_the_wind
     assert seen.width <= width
     assert seen.buttons == 0, "the script ran although it is switched off"
     assert [text["text"] for text in seen.texts if text["overflows"]] == []
+    named = [text["text"] for text in seen.texts if text["text"] in ("pci0000:3a", "pci0000:d7")]
+    assert {root: named.count(root) for root in named} == dict.fromkeys(named, 2), "each host bridge has a tree and a budget"
     picture = tmp_path / f"{name}-{width}.png"
     browser.shoot(page, picture, width=width, height=height)
     assert picture.stat().st_size > 10_000
