@@ -17,7 +17,7 @@ _LABEL = re.compile(r"^\s*(?P<label>likely|next|seen|where|chain|with it)(?:\s{2
 _VIOLATED = re.compile(r" = .*\s(?:FAIL|MARGINAL)$")
 _ALARM = "DATA CORRUPTION"
 _SENTENCE = 300
-_BRIEF = 180
+_SHORT = 180
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Account:
     is_alarm: bool = False
 
     @property
-    def brief(self) -> str:
+    def short(self) -> str:
         """The sentence with its cause, short enough for a list."""
         said = f"{self.said}: {self.why}" if self.why else self.said
         cause = f" Likely: {self.likely}" if self.likely else ""
-        return said[:_BRIEF] + (" ..." if len(said) > _BRIEF else "") + cause
+        return said[:_SHORT] + (" ..." if len(said) > _SHORT else "") + cause
 
 
 def take_apart(message: str) -> Account:

@@ -25,7 +25,7 @@ def test_the_lines_of_a_loss_are_told_apart():
         "reseat the card",
     )
     assert not account.is_alarm
-    assert account.brief == f"{account.said} Likely: {account.likely}"
+    assert account.short == f"{account.said} Likely: {account.likely}"
 
 
 def test_data_corruption_comes_before_the_violated_limit():
@@ -41,7 +41,7 @@ def test_a_violated_limit_is_told_with_what_explains_it():
     )
     assert account.said.startswith("resnet50.total = 12600")
     assert account.why == "the software path"
-    assert account.brief.endswith("FAIL: the software path")
+    assert account.short.endswith("FAIL: the software path")
 
 
 def test_a_next_step_on_a_line_of_its_own_is_found():
@@ -53,5 +53,5 @@ def test_no_message_is_said_to_be_none():
 
 
 def test_a_long_sentence_is_cut_in_a_list_and_says_so():
-    assert len(take_apart("x" * 5000).brief) < 200
-    assert take_apart("x" * 5000).brief.endswith(" ...")
+    assert len(take_apart("x" * 5000).short) < 200
+    assert take_apart("x" * 5000).short.endswith(" ...")

@@ -8,7 +8,7 @@ from harness.devices.jobs import Job
 from harness.limits import Limit, Outcome, Value
 from harness.platform import Platform
 from harness.procedures.bios.story import BiosStory
-from harness.procedures.exhibits.bounds import brief, moment
+from harness.procedures.exhibits.bounds import moment, shortened
 
 _MOST = 200
 
@@ -35,7 +35,7 @@ def show_bios(story: BiosStory, platform: Platform) -> dict[str, Any]:
         "job": [_seen(job) for attempt in attempts for job in attempt.history][:_MOST],
         "reset": moment(story.reset.at if story.reset is not None else None),
         "restarted": moment(story.restarted_at),
-        "stopped": brief(story.stopped),
+        "stopped": shortened(story.stopped),
     }
 
 
@@ -43,11 +43,11 @@ def _row(story: BiosStory, name: str, limit: Limit, before: Value | None, after:
     gap = next((gap.reason for gap in story.plan.gaps if gap.attribute == name), "")
     refused = next((danger.why for change, danger in story.plan.refused if change.attribute == name), "")
     holds = limit.judge(after) in (Outcome.PASS, Outcome.MARGINAL)
-    return [name, str(limit), _word(before), _word(after), "yes" if holds else "no", brief(gap or refused)]
+    return [name, str(limit), _word(before), _word(after), "yes" if holds else "no", shortened(gap or refused)]
 
 
 def _why_beside(story: BiosStory, name: str) -> str:
-    return brief(story.plan.because.get(name, "") or "changed beside what was asked for")
+    return shortened(story.plan.because.get(name, "") or "changed beside what was asked for")
 
 
 def _pending(story: BiosStory) -> dict[str, Value | None]:
@@ -55,7 +55,7 @@ def _pending(story: BiosStory) -> dict[str, Value | None]:
 
 
 def _seen(job: Job) -> list[Any]:
-    return [moment(job.at), job.id, str(job.phase), job.percent, job.message_id, brief(job.message)]
+    return [moment(job.at), job.id, str(job.phase), job.percent, job.message_id, shortened(job.message)]
 
 
 def _word(value: Value | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.platform import Platform
 from harness.procedures.boot.story import BootStory
-from harness.procedures.exhibits.bounds import LINES, brief, last, moment
+from harness.procedures.exhibits.bounds import LINES, last, moment, shortened
 
 
 def show_boot(story: BootStory, platform: Platform) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def show_boot(story: BootStory, platform: Platform) -> dict[str, Any]:
 
     ``usual`` and ``within`` are seconds that a start usually takes and may take; times are seconds of the run's clock.
     """
-    events = [[event.created, event.message_id, event.severity, brief(event.text)] for event in story.events]
+    events = [[event.created, event.message_id, event.severity, shortened(event.text)] for event in story.events]
     return {
         "reset": moment(story.reset.at if story.reset is not None else None),
         "began": moment(story.began_at),
@@ -26,6 +26,6 @@ def show_boot(story: BootStory, platform: Platform) -> dict[str, Any]:
         "events": events[-LINES:],
         "earlier": max(0, len(events) - LINES),
         "console": [] if story.console is None else last(list(story.console.tail(10 * LINES))),
-        "silent": brief(story.console_error) or ("the bench has no console" if story.console is None else ""),
-        "stopped": brief(story.stopped),
+        "silent": shortened(story.console_error) or ("the bench has no console" if story.console is None else ""),
+        "stopped": shortened(story.stopped),
     }

@@ -10,7 +10,7 @@ LINES = 60
 _CHARACTERS = 300
 
 
-def brief(text: str) -> str:
+def shortened(text: str) -> str:
     """``text`` on one line, cut where it is long."""
     line = " ".join(text.split())
     return line if len(line) <= _CHARACTERS else f"{line[:_CHARACTERS]} ..."

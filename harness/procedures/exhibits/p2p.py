@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.devices.p2p import Pair, Report
-from harness.procedures.exhibits.bounds import brief
+from harness.procedures.exhibits.bounds import shortened
 
 _MOST_GPUS = 64
 
@@ -22,13 +22,13 @@ def show_p2p(report: Report) -> dict[str, Any]:
         "gpus": [[gpu.address, gpu.uuid] for gpu in chosen],
         "pairs": [_pair(pair, place[pair.source], place[pair.target]) for pair in pairs],
         "links": [[place[link.index], link.generation, link.width] for link in report.links if link.index in place],
-        "refused": brief(report.refused),
+        "refused": shortened(report.refused),
     }
 
 
 def _pair(pair: Pair, source: int, target: int) -> list[Any]:
     missing = pair.worst_bad is None or pair.best_enabled is None
-    note = brief(pair.why_missing) if missing else str(pair.wrong.damage) if pair.wrong is not None else ""
+    note = shortened(pair.why_missing) if missing else str(pair.wrong.damage) if pair.wrong is not None else ""
     return [source, target, _figure(pair.best_enabled), _figure(pair.write_us), pair.worst_bad, note]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from harness.devices.pcie import Function, PortType, Snapshot
 from harness.platform import Platform, Slot
 from harness.procedures.chain import Chain
-from harness.procedures.exhibits.bounds import brief
+from harness.procedures.exhibits.bounds import shortened
 from harness.procedures.exhibits.space import show_space
 from harness.procedures.links import generation, hops, width
 
@@ -64,4 +64,10 @@ def _lost(chain: Chain, place: str) -> dict[str, str] | None:
     loss = chain.lost_at(place) or chain.uplink_lost(place)
     if loss is None:
         return None
-    return {"at": loss.at, "path": loss.path, "serial": loss.serial, "seen": brief(loss.evidence), "likely": brief(loss.cause)}
+    return {
+        "at": loss.at,
+        "path": loss.path,
+        "serial": loss.serial,
+        "seen": shortened(loss.evidence),
+        "likely": shortened(loss.cause),
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.devices.resnet50 import Report
-from harness.procedures.exhibits.bounds import brief
+from harness.procedures.exhibits.bounds import shortened
 
 _MOST_GPUS = 64
 _MOST_WINDOWS = 200
@@ -17,12 +17,12 @@ def show_resnet50(report: Report) -> dict[str, Any]:
     ``windows`` are images/s of all together.
     """
     return {
-        "identity": brief(report.identity.details),
+        "identity": shortened(report.identity.details),
         "gpus": [_gpu(report, gpu.index, gpu.address, gpu.uuid) for gpu in report.gpus[:_MOST_GPUS]],
         "windows": [_figure(window.rate) for window in report.windows[:_MOST_WINDOWS]],
         "total": _figure(report.total),
         "efficiency": _figure(report.efficiency, 3),
-        "untried": brief(report.untried),
+        "untried": shortened(report.untried),
     }
 
 

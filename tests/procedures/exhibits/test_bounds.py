@@ -14,7 +14,7 @@ from harness.platform import load_platform
 from harness.ports import Chunk
 from harness.procedures.boot.story import BootStory
 from harness.procedures.exhibits import show_boot, show_p2p, show_resnet50
-from harness.procedures.exhibits.bounds import LINES, brief, last
+from harness.procedures.exhibits.bounds import LINES, last, shortened
 from harness.record.ledger import Ledger
 from harness.record.reader import read_record
 
@@ -27,9 +27,9 @@ def size(data):
 
 
 def test_a_text_is_one_line_and_says_that_it_is_cut():
-    assert brief("one\n two\tthree") == "one two three"
-    assert brief("x" * 5000).endswith(" ...")
-    assert len(brief("x" * 5000)) < 310
+    assert shortened("one\n two\tthree") == "one two three"
+    assert shortened("x" * 5000).endswith(" ...")
+    assert len(shortened("x" * 5000)) < 310
 
 
 def test_only_the_last_lines_are_kept_and_the_rest_is_counted():
