@@ -80,6 +80,7 @@ class Idrac:
             text(body, "BootProgress", "LastState"),
             _words(allowed),
             answer.at,
+            _distinct(dig(body, "PCIeDevices")),
         )
 
     def manager(self) -> Manager:
@@ -306,6 +307,12 @@ def _job(place: str, body: Json, at: float, job_id: str = "") -> Job:
     if job.is_active:
         word(place, body, "JobType")
     return job
+
+
+def _distinct(found: Json) -> tuple[str, ...]:
+    """The places that a list links to, each once, in the order of their first link; none where it is no list."""
+    places = (link(entry) for entry in found) if isinstance(found, list) else ()
+    return tuple(dict.fromkeys(place for place in places if place))
 
 
 def _privileges(attributes: Mapping[str, Json], user: str) -> int | None:
