@@ -97,8 +97,8 @@ def test_times_beyond_the_tolerance_are_told_as_times(tmp_path):
 )
 def test_what_only_counts_time_is_no_difference(tmp_path, file, old, new):
     other = copy(VIRTUAL, tmp_path)
-    bodies = [f"bodies/{body.name}" for body in (other / "bodies").iterdir() if file == BIOS and old in body.read_text()]
-    for part in (file, *bodies):
+    everywhere = {str(path.relative_to(other)) for path in other.rglob("*.json*") if file == BIOS and old in path.read_text()}
+    for part in {file} | everywhere:
         edit(other, part, swap(old, new))
     assert diff(TAPES / VIRTUAL, other) == []
 
