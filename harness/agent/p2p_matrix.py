@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Sequence
 from .p2p_contexts import GPU, arrange, choose, estimate
 from .p2p_crew import TOO_MANY_PEERS, Crew
 from .p2p_machine import Machine, why
-from .p2p_odd import is_one_way, kind_of, odd_copies
+from .p2p_odd import is_short, kind_of, odd_copies
 from .p2p_schedule import Copy, Step, schedule, schedule_both, serial
 
 Line = Dict[str, Any]
@@ -202,7 +202,7 @@ class Matrix:
         return rate is not None and bool(0.9 * rate > self._pairs[copy]["enabled"])
 
     def _both_ways(self, able: Sequence[Copy]) -> Iterator[Line]:
-        """Each pair in both directions at once; one that is hardly faster than in one direction is made again alone."""
+        """Each pair in both directions at once; one that is clearly less than twice as fast as in one is made again alone."""
         wanted = [(a, b) for a, b in able if a < b and (b, a) in self._machine.can]
         machine = self._machine
         steps = serial(wanted) if self._given.serial else schedule_both(machine.uplinks, wanted, machine.redirected)
@@ -215,7 +215,7 @@ class Matrix:
                         yield line
             done += len(step)
             yield _progress("both ways", done, len(wanted))
-        for pair in [pair for pair, rate in sorted(self._both.items()) if is_one_way(pair, rate, self._pairs)]:
+        for pair in [pair for pair, rate in sorted(self._both.items()) if is_short(pair, rate, self._pairs)]:
             for line in self._both_alone(pair):
                 yield line
 

@@ -4,7 +4,7 @@ corrupt     wrong bytes
 low         below nine tenths of the median of its like: same kind of link, below one switch or across
 too fast    more than the slower of the two links can carry: it did not happen as timed
 staged      no faster than through the host, and as late as only the host's memory explains
-one way     both ways at once hardly faster than one: a line that both directions share
+short       both ways at once clearly less than twice as fast as one
 """
 
 import statistics
@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 from .p2p_schedule import Copy
 
 _LOW, _STAGED_RATIO, _STAGED_LATENCY = 0.9, 1.05, 9.0
-_ONE_WAY = 1.2
+_TWICE = 1.8
 _LANE = {1: 2.5 * 0.8, 2: 5.0 * 0.8, 3: 8.0 * 128 / 130, 4: 16.0 * 128 / 130, 5: 32.0 * 128 / 130}
 """Gbit/s of one lane by generation, after line coding (PCI Express Base Specification)."""
 
@@ -54,11 +54,12 @@ def _is_staged(line: Mapping[str, Any]) -> bool:
     return bool(line["enabled"] <= _STAGED_RATIO * through_host and line["write_us"] >= _STAGED_LATENCY)
 
 
-def is_one_way(pair: Copy, both: float, pairs: Mapping[Copy, Dict[str, Any]]) -> bool:
-    """Are both ways at once hardly faster than one?"""
-    rates = [pairs.get(copy, {}).get("enabled") for copy in (pair, (pair[1], pair[0]))]
+def is_short(pair: Copy, both: float, pairs: Mapping[Copy, Dict[str, Any]]) -> bool:
+    """Do both ways at once give clearly less than twice the slower one, so that company may have lowered them?"""
+    lines = [pairs.get(copy, {}) for copy in (pair, (pair[1], pair[0]))]
+    rates = [line.get("alone", line).get("enabled") for line in lines]
     known = [rate for rate in rates if rate]
-    return bool(known) and both < _ONE_WAY * sum(known) / len(known)
+    return bool(known) and both < _TWICE * min(known)
 
 
 def kind_of(copy: Copy, uplinks: Uplinks, nvlink: Set[Copy]) -> Tuple[bool, bool]:
