@@ -18,7 +18,20 @@ _XID, _DOUBLE_BIT = 0x8, 0x2
 _SLICE = 100
 _EVERY = 0.2
 _CELSIUS, _SLOWDOWN = 0, 1
-_REASONS = 9
+_NAMES = (
+    "gpu_idle",
+    "applications_clocks",
+    "sw_power_cap",
+    "hw_slowdown",
+    "sync_boost",
+    "sw_thermal_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "display_clock",
+)
+
+REASONS = {1 << place: name for place, name in enumerate(_NAMES)}
+"""Why the clocks are not at their best, by bit (nvml.h, nvmlClocksEventReasons)."""
 
 
 class Watch:
@@ -111,7 +124,7 @@ class Telemetry:
             if name in seen:
                 found[name_of] = pick(seen[name])
         if "reasons" in seen:
-            counts = [[1 << place, sum(bool(reasons >> place & 1) for reasons in seen["reasons"])] for place in range(_REASONS)]
+            counts = [[bit, sum(bool(reasons & bit) for reasons in seen["reasons"])] for bit in REASONS]
             found["reasons"] = [[bit, count] for bit, count in counts if count]
             found["told"] = len(seen["reasons"])
         notes = Notes()

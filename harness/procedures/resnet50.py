@@ -16,6 +16,7 @@ from harness.limits import Limit, Outcome, exactly
 from harness.platform import Floor, Resnet50
 from harness.procedures.finding import Finding, taken
 from harness.procedures.places import Place
+from harness.procedures.resnet50_watch import judge_watched
 from harness.units import number
 
 FEWEST_WINDOWS = 5
@@ -51,6 +52,7 @@ def judge_alone(report: Report, limits: Resnet50) -> list[tuple[str, Finding]]:
             ]
             findings.append(("resnet50.efficiency", judge_efficiency(report, limits.efficiency)))
         findings.append(("resnet50.spread", judge_spread(report, limits.spread)))
+        findings += [(f"resnet50.watched {place}", judge_watched(report, places, index)) for index, place in places.items()]
     findings.append(("resnet50.floor", judge_floor(report, places, limits.floors, len(places))))
     return findings
 

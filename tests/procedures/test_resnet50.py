@@ -312,7 +312,7 @@ def test_gpus_without_a_platform_are_judged_by_every_rule_and_named_by_index_and
     found = dict(judge_alone(report, Resnet50(floor=())))
     names = [f"GPU {index} (0000:4{index}:00.0)" for index in range(4)]
     singles = ("resnet50.nan", "resnet50.ranks", "resnet50.efficiency", "resnet50.spread", "resnet50.floor")
-    assert set(found) == {*(f"resnet50.{check} {name}" for name in names for check in ("hash", "straggler")), *singles}
+    assert set(found) == {*(f"resnet50.{check} {name}" for name in names for check in ("hash", "straggler", "watched")), *singles}
     assert [check for check, finding in found.items() if finding.explanation] == [
         f"resnet50.hash {names[2]}",
         f"resnet50.straggler {names[1]}",
@@ -333,7 +333,8 @@ def test_ranks_on_a_processor_are_not_judged_by_their_speed():
 def test_one_device_is_compared_with_nobody():
     report = a_report(gpus=GPUS[:1], solos=solos()[:1], ranks=(), allreduce=None, untried="one device alone")
     found = dict(judge_alone(report, Resnet50(floor=())))
-    assert set(found) == {"resnet50.nan", "resnet50.ranks", "resnet50.spread", "resnet50.floor"}
+    watched = "resnet50.watched GPU 0 (0000:40:00.0)"
+    assert set(found) == {"resnet50.nan", "resnet50.ranks", "resnet50.spread", "resnet50.floor", watched}
     assert found["resnet50.ranks"].unmeasured == "one device alone"
 
 
