@@ -207,7 +207,7 @@ def gpu_in(bringup_run: Run, gpus: Inventory, pcie: Snapshot) -> Mapping[str, Gp
 @pytest.fixture(scope="session")
 def p2p(bringup_run: Run, host: Host) -> P2pReport:
     """Fact: what every GPU could read and write of every other one."""
-    return run_p2p(host, on_line=bringup_run.following("p2p"))
+    return run_p2p(host, force=bringup_run.consent.force_p2p, on_line=bringup_run.following("p2p"))
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,8 @@ def prepare(settings: Settings) -> Run:
     if settings.faults and settings.mode == "replay":
         raise UsageMistake("--fault changes a simulated machine; a replay has none: use --live")
     if settings.mode == "replay":
+        if settings.force_p2p:
+            raise UsageMistake("--force-p2p copies on a machine; a replay touches none: use --live")
         if settings.apply:
             raise UsageMistake("--apply changes a machine; a replay touches none: use --live")
         return _replay(settings, bench, platform, slots)
@@ -80,7 +82,7 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
         slots=slots,
         clock=clock,
         tracks=tracks,
-        consent=Consent(info.apply, settings.danger, settings.assume_free),
+        consent=Consent(info.apply, settings.danger, settings.assume_free, info.force_p2p),
         redactor=Redactor(()),
         source=info.source,
         not_run={stage: "the tape was recorded without it" for stage in STAGES if stage not in info.stages}
@@ -126,7 +128,7 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
 
 
 def _consent(settings: Settings, apply: bool) -> Consent:
-    return Consent(apply, settings.danger, settings.assume_free)
+    return Consent(apply, settings.danger, settings.assume_free, settings.force_p2p)
 
 
 def _touching(

@@ -57,6 +57,7 @@ class Settings:
     apply: bool | None = None
     danger: frozenset[str] = frozenset()
     assume_free: bool = False
+    force_p2p: bool = False
     steal_lock: str = ""
     stages: tuple[str, ...] = ()
     suites: tuple[Path, ...] = ()

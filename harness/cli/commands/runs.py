@@ -26,6 +26,12 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         list[str] | None, typer.Option("--danger", metavar="CLASS", help="Allow a danger class of settings, by name.")
     ] = None,
     assume_free: AssumeFreeOption = False,
+    force_p2p: Annotated[
+        bool,
+        typer.Option(
+            "--force-p2p", help="DANGER: copy between GPUs although an IOMMU translates; other devices' memory may be overwritten."
+        ),
+    ] = False,
     steal_lock: StealLockOption = "",
     stage: Annotated[list[str] | None, typer.Option("--stage", metavar="NAME", help="Run only this stage.")] = None,
     suite: Annotated[list[Path] | None, typer.Option("--suite", metavar="PATH", help="Add checks of your own.")] = None,
@@ -49,6 +55,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         apply=True if apply else False if no_apply else None,
         danger=frozenset(danger or ()),
         assume_free=assume_free,
+        force_p2p=force_p2p,
         steal_lock=steal_lock,
         stages=tuple(stage or ()),
         suites=tuple(suite or ()),

@@ -122,8 +122,8 @@ def _measured(view: View, listed: Sequence[Card], loops: int) -> Iterator[tuple[
         yield now, line("telemetry", **_telemetry(view, card, now))
     for card in left:
         yield now, line("link", **_link(view, card, now))
-    yield from crowded(view, left, now, loops)
     yield now, line("contexts", count=len(listed), seconds=round(0.31 * len(listed), 2), life="gpu", estimates={})
+    yield from crowded(view, left, now, loops)
 
 
 def _batches(listed: Sequence[Card]) -> Iterator[list[tuple[Card, Card]]]:
