@@ -39,6 +39,8 @@ def prepare(settings: Settings) -> Run:
         raise UsageMistake(f"--fault belongs to the virtual lab; bench {bench.name} is a real machine")
     if settings.faults and settings.mode == "replay":
         raise UsageMistake("--fault changes a simulated machine; a replay has none: use --live")
+    if settings.lab_driver is not None and (settings.mode == "replay" or bench.lab is None or bench.lab.grade != "model"):
+        raise UsageMistake("--lab-driver is for a live run of a modelled machine: name such a bench, and --live or --record")
     if settings.mode == "replay":
         if settings.force_p2p:
             raise UsageMistake("--force-p2p copies on a machine; a replay touches none: use --live")
@@ -109,7 +111,8 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
 
     It starts as delivered where the bios stage brings its settings up, else as that stage would leave it.
     """
-    reach = reach_model(settings.faults, slots, bench.name, delivered=not settings.stages or "bios" in settings.stages)
+    delivered = not settings.stages or "bios" in settings.stages
+    reach = reach_model(settings.faults, slots, bench.name, delivered=delivered, libraries=settings.lab_driver)
     return _touching(settings, bench, platform, slots, reach=reach, consent=_consent(settings, settings.apply is not False))
 
 

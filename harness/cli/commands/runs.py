@@ -37,6 +37,10 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     suite: Annotated[list[Path] | None, typer.Option("--suite", metavar="PATH", help="Add checks of your own.")] = None,
     report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where to write reports.")] = Path("reports"),
     tapes: TapesOption = None,
+    lab_driver: Annotated[
+        Path | None,
+        typer.Option("--lab-driver", metavar="DIR", help="Run a modelled machine's GPU workers on the driver libraries there."),
+    ] = None,
     fault: Annotated[list[str] | None, typer.Option("--fault", metavar="ID", help="Switch on a fault of the virtual lab.")] = None,
 ) -> None:
     """Qualify a machine, stage by stage. Without options: replay the bundled recording of a modelled machine."""
@@ -62,6 +66,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         faults=tuple(fault or ()),
         report=report,
         tapes=tapes,
+        lab_driver=lab_driver,
         command=("bringup", *sys.argv[1:]),
     )
     with orderly_ends():
