@@ -61,9 +61,9 @@ class Observer:
                 if (name.uuid and name.uuid == gpu.uuid) or (not name.uuid and name.address and name.address == gpu.address):
                     self._ranks[index] = rank
 
-    def news(self) -> Iterator[Line]:
-        """Lines for the Xids that came since the last look."""
-        for said in self._child.waiting():
+    def news(self, *, is_last: bool = False) -> Iterator[Line]:
+        """Lines for the Xids that came since the last look; before the ranks are met only where it ``is_last``."""
+        for said in self._child.waiting() if self._ranks or is_last else ():
             if said["say"] == "xid":
                 yield self._xid(said)
 

@@ -38,7 +38,7 @@ def train(options: Options) -> Iterator[Line]:
                         break
             except Trouble:
                 # an Xid says why a rank ended
-                yield from observer.news()
+                yield from observer.news(is_last=True)
                 raise
             if not account.is_over:
                 yield from account.close()
