@@ -26,7 +26,7 @@ class Crew:
         self._watch: Optional[Child] = None
         self._silence = 2 * patience + _GRACE
         self.reaped = True
-        self.opened: Dict[int, float] = {}
+        self.opened: List[float] = []
         self.links: Dict[int, List[Tuple[int, int]]] = {}
         self.xids: List[Dict[str, Any]] = []
 
@@ -70,7 +70,7 @@ class Crew:
         while True:
             said = self._load.next(self._silence)
             if said["say"] == "opened":
-                self.opened.setdefault(said["gpu"], said["seconds"])
+                self.opened.append(said["seconds"])
             elif said["say"] != "alive":
                 return said
 

@@ -65,7 +65,7 @@ class Matrix:
         """What the contexts cost, how long they lived, and what the choice was made from."""
         opened = self._crew.opened
         yield dict(
-            {"kind": "contexts", "count": len(opened), "seconds": round(sum(opened.values()), 3), "life": self._life},
+            {"kind": "contexts", "count": len(opened), "seconds": round(sum(opened), 3), "life": self._life},
             estimates={life: round(seconds, 3) for life, seconds in self._estimates.items()},
         )
 
@@ -76,7 +76,7 @@ class Matrix:
     def _settle_contexts(self, steps: Sequence[Step]) -> None:
         """Both costs are of this machine: a context's from the probe, a copy's from the baseline."""
         rates = [line["disabled"] for line in self._staged.values() if line.get("disabled")]
-        opened = self._crew.opened.values()
+        opened = self._crew.opened
         if rates and opened:
             copy = 2 * self._given.size * self._given.loops / 1e9 / statistics.median(rates)
             self._estimates = estimate(steps, statistics.median(opened), copy)

@@ -185,6 +185,7 @@ def judge_path(
         everywhere = [pair for pair in report.tried if path_of(pair, rules) == STAGED]
         lines += [staged[0], *([f"and {len(staged) - 1} more from {places[index]}"] if len(staged) > 1 else [])]
         lines.append(f"{count_of(len(everywhere), 'staged pair')} in all: {common_ground(everywhere, report, places)}")
+        lines.append("the driver grants peer access and the platform does not route it: look at the IOMMU, ACS and the root ports")
     return Finding(tuple(measurements), "\n".join(lines))
 
 

@@ -91,7 +91,8 @@ def judge_straggler(report: Report, places: Mapping[int, Place], index: int, lim
         return Finding((rate, ratio))
     told = report.told(index)
     text = f"{slot} is a straggler: {solo.rate:g} images/s alone, median {middle:g}; in step with it all GPUs are as slow"
-    return Finding((rate, ratio), f"{text}\nwhile training: {told if told is not None else 'no telemetry of it'}")
+    why = "usually heat or power: look at its cooling, then at its power cable, then at the link (p2p.link-under-load)"
+    return Finding((rate, ratio), f"{text}\nwhile training: {told if told is not None else 'no telemetry of it'}\n{why}")
 
 
 def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
@@ -118,6 +119,7 @@ def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
         lines.append(
             f"first on {culprits} at step {first}; {sum(step != first for step, _ in bad_ranks)} GPUs followed through the sum"
         )
+        lines.append(f"suspect {culprits}: its memory or arithmetic (gpu.ecc, resnet50.hash), or the way to it (p2p.integrity)")
     if bad_windows:
         lines.append(f"the loss is no finite number from window {bad_windows[0]} on")
     tried = [solo for solo in report.solos if solo.first_loss is not None and solo.loss is not None]
