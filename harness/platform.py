@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from harness.config import AnyLimit, Bytes, Model, Number, Seconds, limit_in, load, quantity_in
 from harness.errors import ConfigError
 from harness.limits import Limit, at_least, at_most, exactly, one_of
+from harness.secret import holds_secret
 
 _PATH = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}(/[0-9a-f]{2}\.[0-7])+")
 _ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
@@ -106,7 +107,7 @@ class Bios(Model):
     @classmethod
     def _holds_no_password(cls, value: object) -> object:
         for name in value if isinstance(value, Mapping) else ():
-            if str(name).endswith("Password"):
+            if holds_secret(str(name)):
                 raise ValueError(f"a password never stands in the file, and none is ever set: leave {name} out")
         return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,19 @@ from pathlib import Path
 from harness.errors import ConfigError
 
 MASK = "<secret>"
+
+NOT_SHOWN = "(not shown: a secret)"
+"""What stands where the value of a setting would be that is a secret."""
+
+_SECRETS = re.compile(r"sha256.*|.*(password(?!status)|passwd|passphrase|chapsecret).*", re.IGNORECASE)
+
+
+def holds_secret(setting: str) -> bool:
+    """True for a setting whose value is a password or a hash of one, whatever its capitals.
+
+    PasswordStatus tells a state (BIOS of a recorded R750, NVIDIA/libredfish).
+    """
+    return _SECRETS.fullmatch(setting) is not None
 
 
 class Secret:

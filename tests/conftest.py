@@ -1,8 +1,12 @@
-"""A real OpenSSH server on loopback, for everything that talks to one: its own keys, its own configuration, nobody else's files."""
+"""A real OpenSSH server on loopback, for everything that talks to one: its own keys, its own configuration, nobody else's files.
+
+And made-up results of GPU tests, for the folders that read, judge and print them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import pwd
 import select
@@ -15,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -35,6 +40,17 @@ def _plain_prompt() -> Iterator[None]:
     yield
     if kept is not None:
         os.environ["PS1"] = kept
+
+
+@pytest.fixture(scope="session")
+def made() -> ModuleType:
+    """What makes up results of GPU tests, and what reads their analysis."""
+    spec = importlib.util.spec_from_file_location("made_results", Path(__file__).with_name("_made_results.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 SERVER = """\

@@ -11,7 +11,8 @@ from typing import Any
 
 from harness.errors import ConfigError, UsageMistake
 from harness.limits import Limit, exactly, limit_from_toml
-from harness.procedures.bios.settings import Unit, is_secret
+from harness.procedures.bios.settings import Unit
+from harness.secret import holds_secret
 
 SCHEMA = "bringup-bios-1"
 
@@ -80,17 +81,23 @@ def _unit(document: Mapping[str, Any], file: Path) -> Unit:
     listed = document.get("read_only")
     if not values or not all(isinstance(value, str | int | float | bool) for value in values.values()):
         raise ConfigError(str(file), "takes a table of plain values", key="attributes")
+    for name in values:
+        _refuse_secret(name, file)
     facts = frozenset(map(str, listed)) if isinstance(listed, list) else frozenset()
     return Unit(str(document.get("name") or file.stem), {key: str(value) for key, value in identity.items()}, values, facts)
 
 
 def _limit(name: str, value: object, file: Path) -> Limit:
-    if is_secret(name):
-        raise ConfigError(str(file), "a password never stands in the file, and none is ever set: leave it out", key=name)
+    _refuse_secret(name, file)
     try:
         return limit_from_toml(value)
     except ValueError as error:
         raise ConfigError(str(file), str(error), key=name) from None
+
+
+def _refuse_secret(name: str, file: Path) -> None:
+    if holds_secret(name):
+        raise ConfigError(str(file), "a password never stands in the file, and none is ever set: leave it out", key=name)
 
 
 def _table(value: object) -> Mapping[str, Any]:

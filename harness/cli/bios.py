@@ -18,7 +18,7 @@ from harness.clock import wall_time
 from harness.devices.bios_registry import Registry
 from harness.devices.idrac_facts import BiosState
 from harness.devices.jobs import Job
-from harness.errors import BenchError, Blame, DeviceError, OwnershipError, RedfishError, UsageMistake
+from harness.errors import BenchError, Blame, DeviceError, OwnershipError, RedfishError, Unreadable, UsageMistake
 from harness.limits import Limit, Value
 from harness.platform import Platform
 from harness.procedures.bios.bring import look
@@ -28,11 +28,10 @@ from harness.procedures.bios.danger import check_dangers
 from harness.procedures.bios.outline import outline
 from harness.procedures.bios.plan import differing, nearest
 from harness.procedures.bios.preflight import foreign_values
-from harness.procedures.bios.settings import Kind, Unit, compare, is_secret, take_unit
+from harness.procedures.bios.settings import Kind, Unit, compare, take_unit
 from harness.procedures.boot.post import sight
 
 FAILED, BROKEN = 1, 3
-_HIDDEN = "(not shown: a secret)"
 
 
 @dataclass(frozen=True)
@@ -160,9 +159,7 @@ def clear(bench: str, names: Sequence[str], job: str, attributes: Path | None, f
         if left := idrac.bios().pending:
             raise DeviceError(f"{', '.join(sorted(left))} stay pending although they were cleared")
         machine.handover.clear("clear")
-        told = [f"deleted {each.id}" for each in jobs] + [
-            f"cleared {_shown(name, value)}" for name, value in sorted(pending.items())
-        ]
+        told = [f"deleted {each.id}" for each in jobs] + [f"cleared {name} ({value})" for name, value in sorted(pending.items())]
         return Page([headline, *told, "nothing is pending", f"hand-over: {machine.handover.line()}"])
 
 
@@ -240,15 +237,14 @@ def _registry(machine: Machine) -> Registry:
     """The registry, or none and a line about it: what is shown then lacks the choices."""
     try:
         return machine.idrac.registry()
-    except RedfishError as error:
+    except (RedfishError, Unreadable) as error:
         complain(f"the attribute registry cannot be read, so choices are not told: {error}")
         return Registry()
 
 
 def _row(name: str, state: BiosState, registry: Registry) -> str:
-    value = _HIDDEN if is_secret(name) else state.attributes[name]
-    pending = f"  pending: {_HIDDEN if is_secret(name) else state.pending[name]}" if name in state.pending else ""
-    return f"{name} = {value}{pending}{_choices(name, state, registry)}"
+    pending = f"  pending: {state.pending[name]}" if name in state.pending else ""
+    return f"{name} = {state.attributes[name]}{pending}{_choices(name, state, registry)}"
 
 
 def _choices(name: str, state: BiosState, registry: Registry) -> str:
@@ -278,10 +274,6 @@ def _refuse_foreign(pending: Mapping[str, Value | None], names: Sequence[str], w
             f"somebody else staged {', '.join(foreign)}, and clearing takes all pending values away; name them to clear them too: "
             f"bringup bios clear {' '.join(foreign)}"
         )
-
-
-def _shown(name: str, value: object) -> str:
-    return f"{name} ({_HIDDEN if is_secret(name) else value})"
 
 
 def _follow_post(machine: Machine) -> None:

@@ -26,7 +26,7 @@ from harness.errors import BenchError, UsageMistake
 from harness.platform import Platform
 from harness.plugin.reach import Reach, reach_model, reach_real, reach_virtual
 from harness.ports import HttpAsks, HttpQuestion, Lanes
-from harness.procedures.guard import GuardedBmc
+from harness.procedures.guard import GuardedBmc, GuardedFabric
 from harness.procedures.handover import Handover
 from harness.tape.redact import Redactor
 
@@ -162,7 +162,7 @@ def _machine(wish: Wish, bench: Bench, platform: Platform, platform_file: Path, 
         idrac=Idrac(Redfish(_guarded(lanes.bmc, consent, bench.service_tag, reach), clock)),
         host=host,
         console=None if lanes.console is None else Console(lanes.console, clock),
-        fabric=None if lanes.fabric is None else Fabric(lanes.fabric),
+        fabric=None if lanes.fabric is None else Fabric(GuardedFabric(lanes.fabric, consent, reach.insist_on_lock)),
     )
 
 

@@ -16,18 +16,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from harness import locator
+from harness.cli.analysis import content_of, cut, finding_lines, headline
 from harness.cli.streams import complain
 from harness.devices.dumps.harvest import Harvest
 from harness.devices.dumps.picture import Picture, merge
-from harness.devices.dumps.recognise import LARGEST, read_dump
+from harness.devices.dumps.recognise import read_dump
 from harness.devices.pcie import Function
-from harness.errors import UsageMistake
 from harness.procedures.analysis.analysis import Analysis, analyse
-from harness.procedures.analysis.diagnosis import Diagnosis, Severity
+from harness.procedures.analysis.diagnosis import Severity
 from harness.procedures.analysis.space import need_of
 from harness.units import amount
-
-_WIDTH = 160
 
 
 def analyse_files(files: Sequence[Path], platform: str | None) -> Analysis:
@@ -37,7 +35,7 @@ def analyse_files(files: Sequence[Path], platform: str | None) -> Analysis:
     for file in files:
         if len(files) > 1:
             complain(f"reading {file}")
-        harvests += read_dump(str(file), _content(file))
+        harvests += read_dump(str(file), content_of(file))
     return analyse(merge(harvests), expected)
 
 
@@ -82,41 +80,16 @@ def as_text(analysis: Analysis) -> Iterator[str]:
         yield from windows
     for diagnosis in analysis.diagnoses:
         yield ""
-        yield from _finding(diagnosis)
+        yield from finding_lines(diagnosis)
     yield ""
     yield "these files do not tell"
     for unread in analysis.unread:
         yield f"  {unread}"
 
 
-def _content(file: Path) -> bytes:
-    try:
-        if file.stat().st_size > LARGEST:
-            raise UsageMistake(f"{file}: larger than {LARGEST >> 20} MiB; cut out what matters")
-        return file.read_bytes()
-    except OSError as error:
-        raise UsageMistake(f"{file}: cannot be read: {error.strerror}") from error
-
-
 def _headline(analysis: Analysis) -> str:
     count = len({harvest.source.split(":", 1)[0] for harvest in analysis.picture.harvests})
-    faults, warnings = len(analysis.of(Severity.FAIL)), len(analysis.of(Severity.WARN))
-    found = f"{faults} fault{'s' * (faults != 1)}, {warnings} warning{'s' * (warnings != 1)}"
-    return f"ANALYSIS of {count} file{'s' * (count != 1)}, no machine was touched: {found}"
-
-
-def _finding(diagnosis: Diagnosis) -> Iterator[str]:
-    yield f"{diagnosis.severity.value:<5}{diagnosis.where}: {diagnosis.what}"
-    if diagnosis.quote:
-        yield f"     seen    {_cut(diagnosis.quote)}{f'  ({diagnosis.source})' if diagnosis.source else ''}"
-    elif diagnosis.source:
-        yield f"     seen in {diagnosis.source}"
-    for line in diagnosis.then:
-        yield f"     then    {_cut(line)}"
-    if diagnosis.cause:
-        yield f"     likely  {diagnosis.cause}"
-    if diagnosis.do:
-        yield f"     next    {diagnosis.do}"
+    return headline(count, len(analysis.of(Severity.FAIL)), len(analysis.of(Severity.WARN)))
 
 
 def _tree(picture: Picture) -> Iterator[str]:
@@ -152,7 +125,7 @@ def _line(picture: Picture, function: Function) -> str:
         words.append(" ".join(f"BAR{bar.index} {_size(bar.size) if bar.assigned else 'unassigned'}" for bar in bars))
         words.append(function.driver)
         words.append("GONE" if function.is_gone else "")
-        words.append(_cut(picture.names.get(function.bdf, ""), 60))
+        words.append(cut(picture.names.get(function.bdf, ""), 60))
     return "  ".join(word for word in words if word)
 
 
@@ -187,11 +160,6 @@ def _as_fact(picture: Picture, function: Function) -> dict[str, object]:
         "bars": [{"name": bar.name, "size": bar.size, "start": bar.start, "assigned": bar.assigned} for bar in function.bars],
         "gone": function.is_gone,
     }
-
-
-def _cut(text: str, width: int = _WIDTH) -> str:
-    clean = "".join(letter if letter.isprintable() else " " for letter in text)
-    return clean if len(clean) <= width else f"{clean[: width - 3]}..."
 
 
 def _size(size: int) -> str:

@@ -67,7 +67,7 @@ def report_again(name: str, reports: Path) -> None:
 
     Raises UsageMistake where there is no such run and, after the table was printed, where the reports cannot be written.
     """
-    rendered = _render(_folder_of(name, reports))
+    rendered = _render(find_run(name, reports))
     if (lost := show(rendered.text)) is not None:
         raise lost if isinstance(lost, BrokenPipeError) else UsageMistake(_takes_nothing(lost))
     if rendered.problem:
@@ -81,12 +81,13 @@ def print_report(name: str, reports: Path, form: str) -> None:
 
     if form not in NAMES:
         raise UsageMistake(f"no format {form!r}: --format takes {', '.join(NAMES)}")
-    text = render_as(form)(read_record(_folder_of(name, reports)))
+    text = render_as(form)(read_record(find_run(name, reports)))
     if (lost := show(text)) is not None:
         raise lost if isinstance(lost, BrokenPipeError) else UsageMistake(_takes_nothing(lost))
 
 
-def _folder_of(name: str, reports: Path) -> Path:
+def find_run(name: str, reports: Path) -> Path:
+    """The folder of a run, named by itself or by its id below the reports. Raises UsageMistake where there is none."""
     for folder in (Path(name), reports / name):
         if (folder / "results.jsonl").is_file():
             return folder

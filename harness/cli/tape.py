@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness import locator
+from harness.cli.streams import complain
 from harness.errors import UsageMistake
 from harness.tape.diff import Difference, Tolerance, compare_tapes
 from harness.tape.format import Tape
@@ -57,3 +58,10 @@ def tolerance_of(texts: Sequence[str]) -> Tolerance:
 def _folder(name: str, tapes: Path | None) -> Path:
     path = Path(name)
     return path if (path / "tape.toml").is_file() or "/" in name else locator.find_tape(name, tapes)
+
+
+def mutate(name: str, tapes: Path | None, rules: Sequence[str], most: int, say: Callable[[str], None]) -> int:
+    """Try mutants of a tape; the exit status."""
+    from harness.cli.mutate import mutate as try_mutants
+
+    return try_mutants(_folder(name, tapes), rules, most=most, say=say, progress=complain)

@@ -23,10 +23,11 @@ from harness.devices.idrac_facts import (
 )
 from harness.devices.idrac_places import Places, find_places
 from harness.devices.jobs import Job, job_id_in, parse_dell_job, parse_dmtf_job
-from harness.devices.redfish import ROOT, Redfish, dig, link, messages, suffix, table, text, word
+from harness.devices.redfish import ROOT, Redfish, dig, is_place, link, messages, suffix, table, text, word
 from harness.errors import BenchError, DeviceError, RedfishError, Unreadable
 from harness.limits import Value
 from harness.ports import HttpAnswer, Json
+from harness.secret import NOT_SHOWN, holds_secret
 
 GONE = frozenset({"SYS403"})
 """A resource that is not there: HTTP 404 (github.com/dell/iDRAC-Redfish-Scripting/issues/383)."""
@@ -131,6 +132,18 @@ class Idrac:
             return Screenshot(base64.b64decode(text(answer.body, "ServerScreenShotFile")), answer.at)
         except (binascii.Error, ValueError):
             return Screenshot(b"", answer.at)
+
+    def boot_video(self) -> str:
+        """Have the film of the last start put together, and return the path at which it can be fetched, empty where there is none.
+
+        A POST that only reads: the answer is 202 with the archive's place as Location (dell/iDRAC-Redfish-Scripting,
+        ExportVideoLogREDFISH).
+        """
+        if not self.places.video:
+            return ""
+        asked = {"ShareType": "Local", "FileType": "BootCaptureVideo"}
+        location = self.redfish.observe_post(self.places.video, asked, timeout=120).headers.get("location", "")
+        return location if is_place(location) else ""
 
     def reset(self, kind: str) -> HttpAnswer:
         """Ask for a reset of one of the host's own ``reset_types``. 204 promises nothing: look what happens."""
@@ -262,12 +275,12 @@ class Idrac:
 
 
 def _values(place: str, body: Json) -> Mapping[str, Value | None]:
-    """The attributes of a BIOS page: plain values by name."""
+    """The attributes of a BIOS page: plain values by name. A secret is hidden here, so that nothing behind can tell it."""
     attributes = table(place, body, "Attributes")
     for name, value in attributes.items():
         if not isinstance(value, str | int | float | None):
             raise Unreadable(f"{place}: the value of {name} is no plain value, so it cannot be told")
-    return attributes
+    return {name: NOT_SHOWN if value and holds_secret(name) else value for name, value in attributes.items()}
 
 
 def _job(place: str, body: Json, at: float, job_id: str = "") -> Job:

@@ -51,6 +51,7 @@ class Places:
     screenshot: str = f"{_MANAGER}/Oem/Dell/DellLCService/Actions/DellLCService.ExportServerScreenShot"
     attributes: str = f"{_MANAGER}/Oem/Dell/DellAttributes/iDRAC.Embedded.1"
     log: str = f"{_MANAGER}/LogServices/Lclog/Entries"
+    video: str = f"{_MANAGER}/Oem/Dell/DellLCService/Actions/DellLCService.ExportVideoLog"
 
 
 def find_places(redfish: Redfish) -> Places:
@@ -78,6 +79,7 @@ def find_places(redfish: Redfish) -> Places:
         _action(dig(lc, "Actions"), "DellLCService.ExportServerScreenShot"),
         _place(_ending(dig(dell, "DellAttributes"), MANAGER_ID) or link(dell, "DellAttributes", 0)),
         _find_log(redfish, follow(manager, manager_path, "LogServices")),
+        _action(dig(lc, "Actions"), "DellLCService.ExportVideoLog"),
     )
 
 

@@ -12,7 +12,7 @@ class Case:
     """One test for one slot or uplink, and what became of it.
 
     ``parts`` are the slots it stands for: one, those behind an uplink, or none; ``has_nothing`` means that the platform lacks
-    what the check judges. ``outcome`` is empty until there is one.
+    what the check judges. ``outcome`` is empty until there is one. ``attachments`` are paths below the run's folder.
     """
 
     check: str
@@ -29,6 +29,7 @@ class Case:
     information: bool = False
     began: float = 0.0
     measure: Measure | None = None
+    attachments: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:

@@ -73,7 +73,7 @@ class Chronicle:
             information=case.information,
             took=0.0 if case.stage == HARNESS else self._clock.now() - case.began,
             at=self._clock.now(),
-            attachments=[],
+            attachments=list(case.attachments),
         )
         self._ledger.checkpoint()
         if case.stage != HARNESS:

@@ -29,6 +29,7 @@ from harness.devices.resnet50 import run_resnet50
 from harness.errors import BenchError, DeviceError, NotApplicable
 from harness.part import Part
 from harness.platform import Platform
+from harness.plugin.evidence import of_bios, of_boot
 from harness.plugin.measuring import Measure
 from harness.plugin.run import RUN, Run
 from harness.procedures.bios import BiosStory, bring_bios
@@ -131,13 +132,14 @@ def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:  # noqa: 
         host=_host(bringup_run),
     )
     bringup_run.changed = story.changed
+    bringup_run.keep(story.stopped_by, of_bios(story))
     return story
 
 
 @pytest.fixture(scope="session")
 def boot(bringup_run: Run, contact: Contact, bmc: Idrac, console: Console | None) -> BootStory:
     """Fact: what came of starting the machine."""
-    return bring_up(
+    story = bring_up(
         bmc,
         _host(bringup_run),
         console,
@@ -148,6 +150,8 @@ def boot(bringup_run: Run, contact: Contact, bmc: Idrac, console: Console | None
         since=contact.lc_baseline,
         changed=bringup_run.changed,
     )
+    bringup_run.keep(story.stopped_by, of_boot(story))
+    return story
 
 
 @pytest.fixture(scope="session")

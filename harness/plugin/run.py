@@ -25,11 +25,12 @@ from harness.part import Part
 from harness.platform import Platform, Slot
 from harness.plugin.case import Case
 from harness.plugin.chronicle import HARNESS, Chronicle
+from harness.plugin.evidence import Evidence
 from harness.plugin.folder import make_folder
 from harness.plugin.measuring import Measure
 from harness.plugin.settings import Settings
 from harness.ports import HttpAsks, HttpQuestion, Lanes, OnLine
-from harness.procedures.guard import GuardedBmc
+from harness.procedures.guard import GuardedBmc, GuardedFabric
 from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
 from harness.record.ledger import Ledger
@@ -86,10 +87,12 @@ class Run:
     _vital: set[str] = field(default_factory=set)
     _harness_failures: list[Case] = field(default_factory=list)
     _loose_ends: tuple[Callable[[], str], ...] = ()
+    _evidence: Evidence = field(init=False)
     _held: ExitStack = field(default_factory=ExitStack)
     _chronicle: Chronicle | None = None
 
     def __post_init__(self) -> None:
+        self._evidence = Evidence(self.redactor.text)
         self.handover = Handover(lambda line: self.chronicle.handover(line) if self.is_open else None)
 
     @property
@@ -127,7 +130,8 @@ class Run:
         if self.recorder is not None:
             self.recorder.keep_in(self.folder / "tape", self._tape_info())
             lanes = self.recorder.lanes(lanes)
-        self.lanes = lanes if lanes.bmc is None else replace(lanes, bmc=self._guarded(lanes.bmc))
+        fabric = None if lanes.fabric is None else GuardedFabric(lanes.fabric, self.consent, self.insist_on_lock)
+        self.lanes = replace(lanes, fabric=fabric, bmc=None if lanes.bmc is None else self._guarded(lanes.bmc))
 
     def _tell(self, what: str, seconds: float, seen: object) -> None:
         """Show what is waited for, without any secret that the machine may have said."""
@@ -212,8 +216,14 @@ class Run:
                 self.gates.lose(case.stage, case.parts, f"BLOCKED by {case.id}")
                 if all(slot.name in self.gates.lost for slot in self.slots):
                     self.gates.close(case.stage, f"BLOCKED by {case.id}: no part is left")
+        case.attachments = self._evidence.of(case.check) if case.failed else ()
         self.cases.append(case)
         self.chronicle.end_case(case)
+
+    def keep(self, check: str, files: Mapping[str, bytes | str]) -> None:
+        """Keep evidence of a failure in the run's folder, for the case of ``check``; texts without secrets."""
+        if self.folder is not None and check:
+            self._evidence.keep(self.folder, check, files)
 
     def fact_entered(self, track: str) -> None:
         """Remember the track of a session fixture whose writes must all be played by the end."""

@@ -1,4 +1,4 @@
-"""The last look before anything is written to a BMC, whoever asks: a procedure, or a check that somebody added.
+"""The last look before anything is written to a BMC or to the fabric, whoever asks: a procedure, or a check that somebody added.
 
     act ─▶ consent? ─▶ danger named? ─▶ lock still ours? ─▶ service tag still the pinned one? ─▶ sent, and its author noted
 
@@ -15,6 +15,7 @@ from harness.consent import Consent
 from harness.errors import BenchError, UsageMistake
 from harness.ports import Effect, HttpAnswer, HttpAsks, HttpQuestion, OnLine
 from harness.procedures.bios.danger import unnamed
+from harness.secret import NOT_SHOWN, holds_secret
 
 SYSTEM = "/redfish/v1/Systems/System.Embedded.1"
 """Where the tag is read until an answer showed where the system is (Dell's path)."""
@@ -67,7 +68,8 @@ class GuardedBmc:
             raise UsageMistake(f"{question.key} would change the machine: that needs --apply")
         for attribute, value in _attributes(question).items():
             for danger in unnamed(attribute, value, self._consent.danger):
-                raise UsageMistake(f"{attribute} = {value}: {danger.why}; that needs --danger {danger.name}")
+                shown = NOT_SHOWN if holds_secret(attribute) else value
+                raise UsageMistake(f"{attribute} = {shown}: {danger.why}; that needs --danger {danger.name}")
         self._insist_on_lock()
         if not self._tag or self._seen != self._tag:
             reread = HttpQuestion.observe("GET", self._system)
@@ -83,6 +85,30 @@ class GuardedBmc:
             self._seen = str(body.get("SKU") or "") if answer.status == 200 else ""
             if self._tag and self._seen == self._tag:  # an HGX board or a DPU is a ComputerSystem too, with no tag or its own
                 self._system = question.path
+
+
+class GuardedFabric:
+    """Implements HttpAsks in front of a fabric's lane: parts are moved with consent only, and only while the lock is ours.
+
+    Raises UsageMistake for an act without consent, and what ``insist_on_lock`` raises.
+    """
+
+    def __init__(self, asks: HttpAsks, consent: Consent, insist_on_lock: Callable[[], None] = lambda: None) -> None:
+        self._asks = asks
+        self._consent = consent
+        self._insist_on_lock = insist_on_lock
+
+    def ask(self, question: HttpQuestion, on_line: OnLine | None = None) -> HttpAnswer:
+        """Ask; an act only after the last look."""
+        if question.effect is Effect.ACT or question.method not in ("GET", "HEAD"):
+            if not self._consent.apply:
+                raise UsageMistake(f"{question.key} would change the fabric: that needs --apply")
+            self._insist_on_lock()
+        return self._asks.ask(question, on_line)
+
+    def close(self) -> None:
+        """Close the lane behind."""
+        self._asks.close()
 
 
 def _changes(question: HttpQuestion) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -155,6 +155,16 @@ def fatal_errors(snapshot: Snapshot, slot: Slot) -> tuple[tuple[Function, int], 
         if aer is not None and (bits := aer.fatal & ~aer.uncorrectable_mask):
             found.append((function, bits))
     return tuple(found)
+
+
+def fatal_counts(snapshot: Snapshot, slot: Slot) -> tuple[tuple[Function, Mapping[str, int]], ...]:
+    """The functions on a slot's path of which the kernel counted fatal errors since it started, by their names.
+
+    A kernel that handles errors itself clears the registers afterwards, and only its counters still know (Linux
+    Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats).
+    """
+    counted = ((function, (function.aer or {}).get("fatal", {})) for function in hops(snapshot, slot.path))
+    return tuple((function, counts) for function, counts in counted if any(counts.values()))
 
 
 def errors_unread(snapshot: Snapshot, slot: Slot) -> tuple[Function, ...]:

@@ -232,12 +232,14 @@ def send_reset(idrac: Idrac, wanted: Wanted, *, expected_tag: str) -> ResetSent:
     """Ask for a reset once, right after reading the service tag again. Raises BenchError for another machine, DeviceError.
 
     A machine that is off and stays off is asked to start once more: firmware of the R640 and R650 took a power-on and did nothing
-    (redhat-performance/jetlag#245).
+    (redhat-performance/jetlag#245). Not where a job has begun to work meanwhile.
     """
     system = idrac.insist_on(expected_tag)
     kind = choose_reset(wanted, system)
     sent = _ask(idrac, kind)
     if system.power_state != "Off" or wanted is not Wanted.RESTART or _comes_on(idrac):
+        return sent
+    if any(job.is_running for job in idrac.jobs()):  # an update of firmware, say, began while the host was off
         return sent
     idrac.insist_on(expected_tag)
     return replace(_ask(idrac, kind), asked=2)

@@ -29,6 +29,7 @@ from harness.procedures.boot.watch import Watch
 from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED
 from harness.procedures.power import Wanted, send_reset
+from harness.procedures.screen import take_screen
 
 EVIDENCE, OFF, DETACH, BARE, RESTORE = "evidence", "off", "detach", "bare", "restore"
 KEY = "rescue"
@@ -152,7 +153,7 @@ def take(scene: Scene, rung: Rung, trouble: Trouble) -> str:
         raise BenchError(f"{rung.name}: hands are needed, {rung.needs_hands}")
     match rung.name:
         case "off":
-            return _switch_off(scene)
+            return _switch_off(scene, trouble)
         case "detach":
             return _detach(scene, trouble)
         case "bare":
@@ -170,17 +171,29 @@ def save_evidence(scene: Scene, trouble: Trouble) -> Evidence:
         "jobs.txt": "\n".join(map(str, trouble.jobs)).encode() or b"no active job",
         "state.txt": f"{trouble.sight}\n{trouble.wrong}".encode(),
     }
-    try:
-        shot = idrac.screenshot()
-        files |= {"screen.png": shot.image} if shot.image else {"screen.txt": b"the iDRAC gave no picture"}
-    except TapeError:
-        raise
-    except BringupError as error:
-        files["screen.txt"] = str(error).encode()
+    screen = take_screen(idrac, with_video=True)
+    files |= {"screen.png": screen.image} if screen.image else {"screen.txt": screen.lacking.encode()}
+    if screen.video:
+        files["boot-video.txt"] = "\n".join(screen.told).encode()
+    files |= _settings(idrac)
     if scene.console is not None:
         with suppress(BenchError):
             files["console.txt"] = scene.console.drain().data[-65536:]
     return Evidence(files)
+
+
+def _settings(idrac: Idrac) -> dict[str, bytes]:
+    """The settings in effect and pending, or why they cannot be read."""
+    try:
+        state = idrac.bios()
+    except TapeError:
+        raise
+    except BringupError as error:
+        return {"settings.txt": str(error).encode()}
+    lines, pending = (
+        [f"{name} = {value}" for name, value in sorted(values.items())] for values in (state.attributes, state.pending)
+    )
+    return {"settings.txt": "\n".join((*lines, "", "pending:", *(pending or ["nothing"]))).encode()}
 
 
 def _watch_start(scene: Scene, seen: Sight) -> tuple[Sight, str]:
@@ -244,11 +257,13 @@ def _not_bare(scene: Scene) -> str:
     return "" if scene.is_bare or scene.fabric is not None else "only once the GPUs are away"
 
 
-def _switch_off(scene: Scene) -> str:
+def _switch_off(scene: Scene, trouble: Trouble) -> str:
     idrac = scene.idrac
     for job in idrac.jobs():
         if job.is_running:
             raise BenchError(f"{job} is at work and must not be cut off; nothing was switched off")
+    if against := _gone_on(trouble.sight, sight(idrac.lc_status(), idrac.insist_on(scene.tag))):
+        raise BenchError(f"{against} since it was looked at; nothing was switched off, look again")
     scene.handover.leave(KEY, "the host was asked to switch off (ForceOff)", "ComputerSystem.Reset On")
     send_reset(idrac, Wanted.OFF, expected_tag=scene.tag)
     idrac.clock.until(
@@ -256,6 +271,17 @@ def _switch_off(scene: Scene) -> str:
     )
     scene.handover.leave(KEY, "the host is off", "ComputerSystem.Reset On")
     return "the host is off"
+
+
+def _gone_on(before: Sight, now: Sight) -> str:
+    """What has changed of a host that was stuck, or nothing: it may have come up by itself, or somebody may have come."""
+    if now.is_through:
+        return f"the host got through POST ({now})"
+    if now.is_attended:
+        return f"somebody took the host into {now}"
+    if before.is_halted and not now.is_halted:
+        return f"somebody answered the prompt ({now})"
+    return ""
 
 
 def _detach(scene: Scene, trouble: Trouble) -> str:
@@ -281,6 +307,8 @@ def _start_bare(scene: Scene) -> str:
     for job in idrac.jobs():
         if job.is_running:  # an update of firmware runs while the host is off
             raise BenchError(f"{job} is at work and must not be cut off; nothing was switched on")
+    if (power := idrac.insist_on(scene.tag).power_state) != "Off":
+        raise BenchError(f"the host is {power or 'in no known power state'} by now: somebody else switched it on; look again")
     mark = idrac.lc_mark()
     reset = send_reset(idrac, Wanted.RESTART, expected_tag=scene.tag)
     watch = Watch(idrac, None, scene.console, scene.limits, reset, mark.number if mark else 0, "")

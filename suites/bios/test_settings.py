@@ -1,6 +1,6 @@
 """Are the BIOS settings as the platform wants them, and did they get there in one clean step?
 
-lockdown, lc, pending, jobs ──▶ reconcile ──▶ job-before-reset ──▶ job-state ──▶ job-result ──▶ readback ──▶ attributes
+lockdown, lc, pending, jobs ──▶ reconcile ──▶ job-before-reset ──▶ job-state ──▶ job-result ──▶ readback ──▶ events ──▶ attributes
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from harness.limits import exactly, one_of
 from harness.platform import Platform
 from harness.plugin.measuring import Measure
 from harness.procedures.bios import BiosStory
+from harness.procedures.bios.post import forbidden, since_end
 from harness.procedures.bios.preflight import JOBS, LC, LOCKDOWN, PENDING
 from harness.procedures.bios.requests import is_at_rest
-from harness.procedures.bios.story import ATTRIBUTES, BEFORE_RESET, READBACK, RECONCILE, RESULT, STATE
+from harness.procedures.bios.story import ATTRIBUTES, BEFORE_RESET, EVENTS, READBACK, RECONCILE, RESULT, STATE
 
 
 @pytest.mark.check("bios.preflight-lockdown")
@@ -100,6 +101,24 @@ def test_what_the_job_set_can_be_read_back_and_nothing_is_left_over(bios: BiosSt
         measure("bios.jobs-after", sum(job.is_bios for job in bios.jobs_after), limit=exactly(0))
     bios.reached(READBACK)
     _needs_a_write(bios)
+
+
+@pytest.mark.check("bios.events")
+def test_the_start_with_the_new_settings_logged_nothing_that_the_platform_forbids(
+    bios: BiosStory, platform: Platform, measure: Measure
+) -> None:
+    """A failure means that the settings made the start worse: missing MMIO or I/O space, a bad link, a lost device, or no end.
+
+    Judged from the end of our own job on: the start that carried it out had the old settings.
+    """
+    bios.reached(EVENTS)
+    _needs_a_write(bios)
+    if bios.is_settled:
+        raise NotApplicable("everything was in effect when it came to writing, by a start that nobody here watched")
+    found = forbidden(bios, platform.bios.forbidden_events)
+    measure("bios.events", sum(len(since_end(each)) for each in (*bios.earlier, bios)))
+    measure("bios.forbidden-events", len(found), limit=exactly(0))
+    assert not found, "forbidden in the Lifecycle log: " + "; ".join(f"{event} {event.text}" for event in found)
 
 
 @pytest.mark.check("bios.attributes")

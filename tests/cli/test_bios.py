@@ -14,7 +14,8 @@ from harness.errors import ConfigError, OwnershipError, UsageMistake
 from harness.lab.model.lanes import ModelBmc
 from harness.limits import exactly
 from harness.ports import Effect
-from harness.procedures.bios.settings import Kind, Unit, compare, is_secret
+from harness.procedures.bios.settings import Kind, Unit, compare
+from harness.secret import holds_secret
 
 MODEL = "model-lqd8360"
 NOTHING_LEFT = "hand-over: nothing was left on the machine"
@@ -215,7 +216,7 @@ def test_an_export_holds_settings_and_identity_and_no_secret(tmp_path):
     assert document["attributes"]["MmioAbove4Gb"] == "Disabled"
     assert "SystemModelName" in document["read_only"]
     assert "PcieAspmL1" not in document["read_only"]
-    assert not [name for name in document["attributes"] if is_secret(name)]
+    assert not [name for name in document["attributes"] if holds_secret(name)]
     with pytest.raises(UsageMistake, match="exists; --force overwrites it"):
         bios.export(MODEL, file, (), force=False)
     assert list(tmp_path.iterdir()) == [file]
@@ -223,10 +224,17 @@ def test_an_export_holds_settings_and_identity_and_no_secret(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "secret"),
-    [("SHA256SetupPassword", True), ("SHA256SetupPasswordSalt", True), ("SetupPassword", True), ("PasswordStatus", False)],
+    [
+        ("SHA256SetupPassword", True),
+        ("SHA256SetupPasswordSalt", True),
+        ("SetupPassword", True),
+        ("setuppassword", True),
+        ("NewSysPasswd", True),
+        ("PasswordStatus", False),
+    ],
 )
 def test_hashes_and_passwords_are_secrets_and_the_password_status_is_none(name, secret):
-    assert is_secret(name) is secret
+    assert holds_secret(name) is secret
 
 
 def test_an_export_is_a_set_to_apply_without_what_nobody_sets(tmp_path):

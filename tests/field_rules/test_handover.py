@@ -136,13 +136,13 @@ def test_a_session_that_may_stay_open_is_said_in_the_same_line(served, wire):
 
 @pytest.mark.socket
 @pytest.mark.parametrize("how", [SLOWLY, SIGTERM])
-def test_an_apply_that_is_stopped_after_its_reset_says_what_applies_at_the_next_one(served, wire, how):
+def test_an_apply_that_is_stopped_after_its_reset_has_nobody_cut_off_its_job(served, wire, how):
     service = served(fast=True)
     status, text = stopped(service, wire, how, ("bios", "apply", "--bench", "BENCH"), lambda sent: sent.is_reset)
     assert status == 130, text
     assert text.count("hand-over: ") == 1
     assert "hand-over: BIOS values MmioAbove4Gb Disabled -> Enabled" in text
-    assert "undo: DELETE" in text
+    assert "undo: once it has ended, set MmioAbove4Gb=Disabled" in text
     assert service.sessions == 0
 
 

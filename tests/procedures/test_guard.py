@@ -5,8 +5,8 @@ import pytest
 from harness.consent import Consent
 from harness.errors import BenchError, OwnershipError, UsageMistake
 from harness.live.lock import MachineLock
-from harness.ports import HttpAnswer, HttpQuestion
-from harness.procedures.guard import SYSTEM, GuardedBmc
+from harness.ports import Effect, HttpAnswer, HttpQuestion
+from harness.procedures.guard import SYSTEM, GuardedBmc, GuardedFabric
 
 RESET = HttpQuestion.act("POST", f"{SYSTEM}/Actions/ComputerSystem.Reset", {"ResetType": "On"})
 
@@ -140,3 +140,41 @@ def test_a_write_that_is_called_a_read_is_a_write(question):
     with pytest.raises(UsageMistake, match="needs --apply"):
         guarded.ask(question)
     assert bmc.asked == []
+
+
+class Controller:
+    """A fabric's controller that takes everything."""
+
+    def __init__(self):
+        self.asked = []
+
+    def ask(self, question, on_line=None):
+        self.asked.append(question.key)
+        return HttpAnswer(200, {}, {}, 0.0, 0.0)
+
+    def close(self): ...
+
+
+MOVE = HttpQuestion.act("DELETE", "/liqid/api/v2/relate/gpu", {})
+
+
+def test_parts_are_moved_in_the_fabric_with_consent_only():
+    controller = Controller()
+    guarded = GuardedFabric(controller, Consent())
+    guarded.ask(HttpQuestion.observe("GET", "/liqid/api/v2/device/info/gpu"))
+    for question in (MOVE, HttpQuestion("DELETE", MOVE.path, Effect.OBSERVE)):
+        with pytest.raises(UsageMistake, match="needs --apply"):
+            guarded.ask(question)
+    assert controller.asked == ["GET /liqid/api/v2/device/info/gpu"]
+
+
+def test_no_part_is_moved_once_the_lock_was_stolen(tmp_path):
+    ours, theirs = (MachineLock("MINE", owner, tmp_path) for owner in ("ann@lab1 run", "ben@lab2 run"))
+    ours.acquire()
+    controller = Controller()
+    guarded = GuardedFabric(controller, Consent(apply=True), ours.check)
+    guarded.ask(MOVE)
+    theirs.acquire(steal_from="ann@lab1 run")
+    with pytest.raises(OwnershipError, match="not ours any more"):
+        guarded.ask(MOVE)
+    assert controller.asked == [MOVE.key]

@@ -25,6 +25,7 @@ from harness.procedures.links import (
     access_control,
     common_identity,
     errors_unread,
+    fatal_counts,
     fatal_errors,
     generation,
     hops,
@@ -168,6 +169,13 @@ def test_only_fatal_bits_that_are_not_masked_count(status, mask, severity, bits)
     aer = Aer(status, mask, severity, 0, 0)
     found = fatal_errors(tree({PORT1: {"config": config(PortType.DOWNSTREAM, aer=aer)}}), SLOTS[0])
     assert [value for _, value in found] == ([bits] if bits else [])
+
+
+def test_fatal_errors_that_the_kernel_counted_are_found_though_the_registers_are_clear():
+    counts = {"correctable": {"RxErr": 12}, "nonfatal": {"UnsupReq": 1}, "fatal": {"TLP": 3}}
+    seen = tree({PORT1: {"aer": counts}, GPU1: {"aer": {"correctable": {"RxErr": 1}, "fatal": {}}}})
+    assert [(function.path, dict(named)) for function, named in fatal_counts(seen, SLOTS[0])] == [(PORT1, {"TLP": 3})]
+    assert fatal_errors(seen, SLOTS[0]) == ()
 
 
 def test_error_registers_beyond_what_was_read_are_unread():

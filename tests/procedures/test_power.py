@@ -89,3 +89,16 @@ def test_already_on_is_no_error(lab):
 
     machine.lane.before = refuse
     assert send_reset(machine.idrac, Wanted.RESTART, expected_tag=machine.tag).is_answered
+
+
+def test_a_power_on_is_not_asked_for_again_once_a_job_is_at_work(lab):
+    machine = lab("idrac.power-on-ignored")
+    machine.machine.reset("ForceOff")
+
+    def update(question):
+        if machine.lane.resets and not machine.open_jobs:
+            machine.machine.controller.jobs.add("FirmwareUpdate", "update", state="Running")
+
+    machine.lane.before = update
+    sent = send_reset(machine.idrac, Wanted.RESTART, expected_tag=machine.tag)
+    assert (sent.asked, machine.lane.resets) == (1, ["On"])

@@ -219,3 +219,68 @@ def test_detached_parts_can_be_given_back(lab):
     assert {part.owner for part in fabric.parts()} == {""}
     fabric.attach(parts)
     assert fabric.parts() == parts
+
+
+# ── what has changed since it was looked at ───────────────────────────────────────────────────────────────────────
+
+
+def rung_named(name, stage, trouble):
+    return next(rung for rung in ladder(stage, trouble) if rung.name == name)
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [("OutOfPOST", "the host got through POST"), ("EnteredF2Setup", "somebody took the host into EnteredF2Setup")],
+)
+def test_a_host_that_needs_no_rescue_any_more_is_not_switched_off(looping, server, told):
+    machine = looping()
+    stage = scene(machine)
+    trouble = survey(stage)
+
+    def moved(question, answer):
+        if question.path.endswith("APIStatus"):
+            return HttpAnswer(200, {}, answer.body | {"ServerStatus": server}, answer.at, answer.took)
+        return answer
+
+    machine.lane.after = moved
+    with pytest.raises(BenchError, match=f"{told}.*nothing was switched off"):
+        take(stage, rung_named(OFF, stage, trouble), trouble)
+    assert machine.lane.acts == []
+
+
+def test_a_prompt_that_somebody_answered_meanwhile_is_not_switched_off(lab):
+    machine = lab("boot.post-halt")
+    machine.machine.reset("ForceRestart")
+    machine.clock.sleep(900)
+    stage = scene(machine)
+    trouble = survey(stage)
+    machine.machine.reset("ForceRestart")
+    machine.clock.sleep(60)
+    with pytest.raises(BenchError, match="somebody answered the prompt"):
+        take(stage, rung_named(OFF, stage, trouble), trouble)
+    assert machine.lane.acts == []
+
+
+def test_a_host_that_somebody_switched_on_meanwhile_is_not_restarted_as_bare(looping):
+    machine = looping()
+    stage = scene(machine)
+    trouble = survey(stage)
+    for name in (OFF, DETACH):
+        take(stage, rung_named(name, stage, trouble), trouble)
+    machine.machine.reset("On")
+    machine.clock.sleep(5)
+    with pytest.raises(BenchError, match="somebody else switched it on"):
+        take(stage, rung_named(BARE, stage, trouble), trouble)
+    assert machine.lane.resets == ["ForceOff"]
+
+
+def test_the_evidence_has_the_settings_in_effect_and_pending(looping):
+    machine = looping()
+    machine.machine.controller.bios.pending |= {"NumLock": "Off", "SetupPassword": "hunter2"}
+    stage = scene(machine)
+    kept = save_evidence(stage, survey(stage)).files
+    settings = kept["settings.txt"].decode()
+    assert "\nMmioAbove4Gb = " in settings
+    assert settings.split("pending:\n")[1].splitlines() == ["NumLock = Off", "SetupPassword = (not shown: a secret)"]
+    assert b"boot video" in kept["boot-video.txt"]
+    assert kept["screen.png"]

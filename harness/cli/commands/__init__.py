@@ -10,6 +10,8 @@ import harness
 from harness.cli.commands.agent import agent_app
 from harness.cli.commands.benches import bench_app
 from harness.cli.commands.bios import bios_app, rescue_app
+from harness.cli.commands.bundles import bundle_app
+from harness.cli.commands.gpu import gpu_app
 from harness.cli.commands.lab import lab_app
 from harness.cli.commands.pcie import pcie_app
 from harness.cli.commands.runs import run_app
@@ -26,9 +28,11 @@ app = typer.Typer(
 )
 app.add_typer(run_app)
 app.add_typer(rescue_app)
+app.add_typer(bundle_app)
 app.add_typer(bench_app, name="bench")
 app.add_typer(agent_app, name="agent")
 app.add_typer(bios_app, name="bios")
+app.add_typer(gpu_app, name="gpu")
 app.add_typer(lab_app, name="lab")
 app.add_typer(pcie_app, name="pcie")
 app.add_typer(smoke_app, name="smoke")

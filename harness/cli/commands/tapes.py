@@ -55,3 +55,18 @@ def tape_show(
 
     for line in show(tape, tapes):
         typer.echo(line)
+
+
+@tape_app.command("mutate")
+def tape_mutate(
+    tape: Annotated[str, typer.Argument(metavar="TAPE", help="A folder or a bench name.")],
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", metavar="NAME", help="Only this kind of change; may be repeated.")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Mutants of each kind, spread over the tape.")] = 2,
+    tapes: TapesOption = None,
+) -> None:
+    """Change one recorded answer at a time and replay. Exit status 1 if a change passes that no check noticed."""
+    from harness.cli.tape import mutate
+
+    raise typer.Exit(mutate(tape, tapes, rule or [], most, typer.echo))

@@ -146,6 +146,12 @@ _BIOS = (
         "dell/iDRAC-Redfish-Scripting#186",
     ),
     Fault(
+        "bios.events",
+        "The settings are taken, and the first start with them logs UEFI0080 of a slow PCIe link.",
+        "bios.events",
+        "UEFI0080 of Dell's EEMI registry 2.9.0",
+    ),
+    Fault(
         "bios.attributes",
         "A wanted attribute (EmbVideo) differs and is read only here; what cannot be done whole is not begun.",
         "bios.attributes",
@@ -238,6 +244,12 @@ _BENIGN = (
         "The answer to the settings PATCH is lost, but everything was taken and the job is there.",
         None,
         "ansible-collections/community.general#3826: 400 or 403 although applied",
+    ),
+    Fault(
+        "benign.old-shortage",
+        "The start that carries the BIOS job logs UEFI0134 with the old settings right before the job ends.",
+        None,
+        "UEFI0134 of Dell's EEMI registry 2.9.0, a mere warning there",
     ),
     Fault(
         "benign.session-slow",

@@ -11,10 +11,13 @@ from harness.lab.idrac import messages, mishaps, names
 from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.log import LogEntry, stamp
 from harness.lab.idrac.sessions import FAILURES, MOST, PENALTY, WINDOW
-from harness.lab.idrac.web import Complaint, Json, Reply, Request, Route, collection, link, not_found, ok, refuse
+from harness.lab.idrac.web import Complaint, Json, Reply, Request, Route, collection, done, link, not_found, ok, refuse
 
 PAGE = 50
 """Log entries on one page when nothing else is asked."""
+
+VIDEO = f"{names.ROOT}/Dell/bootvideo.zip"
+"""Where the film of the last start would be fetched; a model has none to give."""
 
 _FILTER = re.compile(r"\s*(?P<key>MessageId|Severity|Created|Id)\s+(?P<test>eq|ne|gt|ge|lt|le)\s+'(?P<value>[^']*)'\s*")
 
@@ -31,7 +34,7 @@ def routes(server: Server) -> tuple[Route, ...]:
                 "@odata.type": "#DellLCService.v1_7_0.DellLCService",
                 "Actions": {
                     f"#DellLCService.{action}": {"target": f"{home}/Actions/DellLCService.{action}"}
-                    for action in ("GetRemoteServicesAPIStatus", "ExportServerScreenShot")
+                    for action in ("GetRemoteServicesAPIStatus", "ExportServerScreenShot", "ExportVideoLog")
                 },
                 "Id": "DellLCService",
                 "Name": "DellLCService",
@@ -47,6 +50,13 @@ def routes(server: Server) -> tuple[Route, ...]:
             return refuse(400, Complaint("SYS426", (str(kind), "FileType")))
         controller.log.add("LC080", category="Audit")
         return ok({"@Message.ExtendedInfo": [], "ServerScreenShotFile": base64.b64encode(_screen(server)).decode()})
+
+    def video(request: Request) -> Reply:
+        asked = request.body if isinstance(request.body, dict) else {}
+        for name, allowed in (("ShareType", ("Local",)), ("FileType", ("BootCaptureVideo", "CrashCaptureVideo"))):
+            if asked.get(name) not in allowed:
+                return refuse(400, Complaint("SYS426", (str(asked.get(name)), name)))
+        return done("SYS413", headers={"Location": VIDEO}, status=202)
 
     def services(_: Request) -> Reply:
         path = f"{names.MANAGER}/LogServices"
@@ -98,6 +108,7 @@ def routes(server: Server) -> tuple[Route, ...]:
         Route("GET", home, lc_service),
         Route("POST", f"{home}/Actions/DellLCService.GetRemoteServicesAPIStatus", status),
         Route("POST", f"{home}/Actions/DellLCService.ExportServerScreenShot", screenshot),
+        Route("POST", f"{home}/Actions/DellLCService.ExportVideoLog", video),
         Route("GET", f"{names.MANAGER}/LogServices", services),
         Route("GET", names.LOG, log),
         Route("GET", f"{names.LOG}/Entries", entries),

@@ -1,20 +1,22 @@
 """Apply a plan, step by step. Every step may stop it; a stop takes away what was staged.
 
-stage ──▶ adopt ──▶ await_schedule ──▶ restart ──▶ follow ──▶ read_back
-  │         │             │               │          │            │
-  └─────────┴─────────────┴── Stop ───────┴──────────┴────────────┴──▶ withdraw what is ours
+mark_log ──▶ stage ──▶ adopt ──▶ await_schedule ──▶ restart ──▶ follow ──▶ read_back ──▶ await_post
+               │         │             │               │          │            │             │
+               └─────────┴─────────────┴── Stop ───────┴──────────┴────────────┴─────────────┴──▶ withdraw what is ours
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 from harness.devices.idrac import Idrac
 from harness.errors import BringupError, TapeError
 from harness.platform import Boot
 from harness.procedures.bios.attempt import KEY, Attempt
 from harness.procedures.bios.follow import await_schedule, follow, restart
+from harness.procedures.bios.post import await_post, mark_log
 from harness.procedures.bios.read_back import read_back
 from harness.procedures.bios.stage import adopt, stage
 from harness.procedures.bios.story import BEFORE_RESET, RESULT, BiosStory
@@ -22,7 +24,9 @@ from harness.procedures.bios.withdraw import withdraw
 from harness.procedures.handover import Handover
 from harness.procedures.stop import Stop
 
-STEPS: tuple[Callable[[Attempt], Stop | None], ...] = (stage, adopt, await_schedule, restart, follow, read_back)
+Step: TypeAlias = Callable[[Attempt], Stop | None]
+
+STEPS: tuple[Step, ...] = (mark_log, stage, adopt, await_schedule, restart, follow, read_back, await_post)
 
 
 STAGING = STEPS[: STEPS.index(restart)]
@@ -60,7 +64,7 @@ def _aftermath(attempt: Attempt) -> str:
     return "\n".join((f"now: {values}", *(left or ["nothing of ours is pending or queued"])))
 
 
-def _guarded(step: Callable[[Attempt], Stop | None], attempt: Attempt) -> Stop | None:
+def _guarded(step: Step, attempt: Attempt) -> Stop | None:
     try:
         return step(attempt)
     except TapeError:

@@ -20,6 +20,7 @@ class Attempt:
     """``story`` grows from step to step; ``tag`` is the only machine that may be written to.
 
     ``known`` are the ids of all jobs that were in the queue right before the first write: none of them is ours.
+    ``mark`` is the number of the Lifecycle log's newest entry before anything was done.
     """
 
     idrac: Idrac
@@ -29,6 +30,7 @@ class Attempt:
     tag: str
     endurance: Endurance = field(init=False)
     known: frozenset[str] = field(default=frozenset(), init=False)
+    mark: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.endurance = Endurance(self.idrac.clock)
@@ -65,6 +67,21 @@ class Attempt:
         places = self.idrac.places
         job = f"DELETE {places.jobs}/{self.story.job_id}, then " if self.story.job_id else ""
         self.handover.leave(KEY, f"BIOS values {self._values()}: {state}", f"{job}POST {places.clear_pending}")
+
+    def leave_at_work(self) -> None:
+        """Say in the hand-over that a start carries the job out, or is about to: nothing is undone in the middle of that."""
+        job_id, places = self.story.job_id, self.idrac.places
+        before = ", ".join(f"{change.attribute}={change.current}" for change in self.story.plan.changes)
+        text = f"BIOS values {self._values()}: a restart was asked for that carries {job_id} out; let it come to its end"
+        undo = f"once it has ended, set {before}; where {job_id} is still Scheduled, DELETE {places.jobs}/{job_id}, then POST"
+        self.handover.leave(KEY, text, f"{undo} {places.clear_pending}")
+
+    def leave_job(self, job: Job, why: str = "") -> None:
+        """Say in the hand-over that a job of ours is there still."""
+        if job.is_running:
+            self.leave_at_work()
+        else:
+            self.leave(f"{job}{why}; applies at the next reboot by anyone")
 
     def leave_alone(self, jobs: tuple[Job, ...]) -> None:
         """Say in the hand-over which jobs may be ours and were left alone, because that could not be proven."""

@@ -8,7 +8,7 @@ from harness.consent import Consent
 from harness.devices.bios_registry import Registry
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
-from harness.errors import Blame, RedfishError
+from harness.errors import Blame, RedfishError, Unreadable
 from harness.platform import Platform
 from harness.procedures.bios.apply import apply
 from harness.procedures.bios.plan import differing, make_plan
@@ -89,10 +89,10 @@ def look(idrac: Idrac, platform: Platform, consent: Consent, *, host: Host | Non
 
 
 def _registry(idrac: Idrac) -> tuple[Registry, str]:
-    """The registry; where it is missing or a dangling link leads to it, none and a warning."""
+    """The registry; where it is missing, cannot be read or a dangling link leads to it, none and a warning."""
     try:
         return idrac.registry(), ""
-    except RedfishError as error:
+    except (RedfishError, Unreadable) as error:
         return Registry(), f"the attribute registry cannot be read ({error}), so values are checked less well"
 
 

@@ -11,18 +11,14 @@ from dataclasses import dataclass, replace
 from harness.consent import Consent
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
-from harness.devices.idrac_facts import LcStatus, LogEntry
 from harness.errors import BringupError, TapeError, Timeout
-from harness.limits import Value
-from harness.platform import Boot, Platform
+from harness.platform import Platform
 from harness.procedures.bios.bring import bring_bios, look
 from harness.procedures.bios.conflict import REFUSE, WAIT, Conflict, make_way
-from harness.procedures.bios.plan import differing
 from harness.procedures.bios.preflight import JOBS, PENDING
 from harness.procedures.bios.story import RESULT, BiosStory
 from harness.procedures.boot.post import RESTARTS
 from harness.procedures.handover import Handover
-from harness.procedures.host_state import UNDERWAY
 from harness.procedures.stop import Stop
 
 LOADING = 600.0
@@ -55,59 +51,39 @@ def change_bios(
     idrac = idrac.located()
     if conflict is not None and conflict.way != REFUSE:
         idrac.insist_on(expected_tag)
-        if conflict.way == WAIT or _would_write(idrac, platform, consent, host):
-            _make_way(idrac, platform, conflict, handover, expected_tag)
-    mark = idrac.lc_mark()
+        story = look(idrac, platform, consent, host=host)
+        if not story.plan.is_empty and (conflict.way == WAIT or _would_write(story)):
+            make_way(idrac, story.plan.step(0).values, conflict, handover, expected_tag=expected_tag)
     previous = _boot_id(host) if restarts else ""
     story = bring_bios(idrac, platform, consent, handover, expected_tag=expected_tag, host=host, restarts=restarts)
-    if story.stop is not None or story.reset is None:
+    if story.stop is not None or not restarts or not _took_a_boot(story):
         return Changed(story)
-    return _prove(idrac, host, platform.boot, story, mark=mark, previous=previous)
+    return _prove(idrac, host, story, previous)
 
 
-def _would_write(idrac: Idrac, platform: Platform, consent: Consent, host: Host | None) -> bool:
+def _took_a_boot(story: BiosStory) -> bool:
+    """Whether anything of it was carried out by a start of the machine, whoever had it started."""
+    return any(each.writes or each.is_resumed for each in (*story.earlier, story))
+
+
+def _would_write(story: BiosStory) -> bool:
     """Nobody's job is deleted for a change that will not be made: of a machine in use or locked, or one that is not agreed to."""
-    story = look(idrac, platform, consent, host=host)
     return story.plan.can_be_written and (story.stop is None or story.stop.check in (JOBS, PENDING))
 
 
-def _make_way(idrac: Idrac, platform: Platform, conflict: Conflict, handover: Handover, tag: str) -> None:
-    """See to others' jobs and values, if anything is to be changed at all."""
-    wrong = differing(idrac.bios().attributes, platform.bios.attributes)
-    wanted: dict[str, Value] = {name: limit.bounds[0] for name, limit in wrong.items() if limit.kind == "exactly"}
-    if wrong:
-        make_way(idrac, wanted, conflict, handover, expected_tag=tag)
-
-
-def _prove(idrac: Idrac, host: Host | None, limits: Boot, story: BiosStory, *, mark: LogEntry | None, previous: str) -> Changed:
+def _prove(idrac: Idrac, host: Host | None, story: BiosStory, previous: str) -> Changed:
     """A new boot shows in the log and, where the operating system answered before, in its boot id; never in PowerState."""
-    status = _after_post(idrac, limits)
-    if status.server != "OutOfPOST":
-        text = f"the values are set, but the host is {status.server} and not through POST; look at its screen"
-        return Changed(replace(story, stop=Stop(RESULT, text)))
-    events = [entry for entry in idrac.lc_log(mark.number if mark else 0) if entry.message_id in RESTARTS]
+    events = [entry for each in (*story.earlier, story) for entry in each.log if entry.message_id in RESTARTS]
     proof = [f"the Lifecycle log has {len(events)} restart{'s' * (len(events) != 1)}, the last {events[-1]}"] if events else []
+    if not events and story.is_resumed and story.reset is None and story.job is not None:
+        proof.append(f"{story.job}, which only a start of the machine carries out: it had restarted before this run looked")
+        return Changed(story, tuple(proof))
     if previous and host is not None:
         proof.append(_new_boot_id(idrac, host, previous))
     if not events and not any(line.startswith("the operating system has a new") for line in proof):
         text = "the values are set, but neither the log nor the operating system shows a new boot"
         return Changed(replace(story, stop=Stop(RESULT, text)), tuple(proof))
     return Changed(story, tuple(proof))
-
-
-def _after_post(idrac: Idrac, limits: Boot) -> LcStatus:
-    try:
-        return idrac.clock.until(
-            idrac.lc_status,
-            lambda seen: seen.server not in UNDERWAY and seen.server != "PoweredOff",
-            what="the host to be through with POST",
-            every=10,
-            within=limits.within,
-        )
-    except Timeout as timeout:
-        if isinstance(timeout.last, LcStatus):
-            return timeout.last
-        raise
 
 
 def _new_boot_id(idrac: Idrac, host: Host, previous: str) -> str:

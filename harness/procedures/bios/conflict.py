@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from harness.devices.idrac import Idrac
 from harness.errors import BenchError, OwnershipError, Timeout, UsageMistake
 from harness.limits import Value
-from harness.procedures.bios.preflight import foreign_values
+from harness.procedures.bios.clearing import clear_only
+from harness.procedures.bios.preflight import foreign_values, own_job
 from harness.procedures.handover import Handover
 
 PATIENCE = 7200.0
@@ -61,10 +62,15 @@ def make_way(idrac: Idrac, wanted: Mapping[str, Value], conflict: Conflict, hand
 
 
 def _wait(idrac: Idrac, wanted: Mapping[str, Value]) -> None:
+    """A job that a run of this very plan left when it was cut off is not waited for: it would never go."""
+
     def look() -> str:
-        jobs = [str(job) for job in idrac.jobs() if job.is_active]
-        foreign = foreign_values(idrac.bios().pending, wanted)
-        return "; ".join(jobs) or (f"{', '.join(sorted(foreign))} pending" if foreign else "")
+        active = tuple(job for job in idrac.jobs() if job.is_active)
+        pending = idrac.bios().pending
+        if own_job(pending, active, wanted) is not None:
+            return ""
+        foreign = foreign_values(pending, wanted)
+        return "; ".join(map(str, active)) or (f"{', '.join(sorted(foreign))} pending" if foreign else "")
 
     try:
         idrac.clock.until(look, lambda seen: not seen, what="others' jobs and values to go", every=30, within=PATIENCE)
@@ -73,7 +79,10 @@ def _wait(idrac: Idrac, wanted: Mapping[str, Value]) -> None:
 
 
 def _replace(idrac: Idrac, job_id: str, handover: Handover, tag: str) -> None:
-    """Delete the job and the values it would have applied: while it is queued nothing can be added to them, so all are its own."""
+    """Delete the job and the values it would have applied: while it is queued nothing can be added to them, so all are its own.
+
+    What is added once it is gone is somebody else's again, and then nothing is cleared.
+    """
     jobs = [job for job in idrac.jobs() if job.is_active]
     job = next((job for job in jobs if job.id == job_id), None)
     if job is None:
@@ -84,12 +93,18 @@ def _replace(idrac: Idrac, job_id: str, handover: Handover, tag: str) -> None:
         raise OwnershipError(f"{job} {what}; nothing was deleted")
     if at_work := next((other for other in jobs if other.is_running), None):
         raise OwnershipError(f"{at_work} is at work, and no job is deleted meanwhile; nothing was deleted")
-    values = ", ".join(f"{name}={value}" for name, value in sorted(idrac.bios().pending.items())) or "no values"
     idrac.insist_on(tag)
-    handover.leave(KEY, f"{job_id} was deleted on request; it was to apply {values}", "stage them again for whoever wanted them")
+    its_own = dict(idrac.bios().pending)
+    deleted = f"{job_id} was deleted on request; it was to apply {_listed(its_own) or 'no values'}"
+    handover.leave(
+        KEY, f"{deleted}, which may be pending still", "look what is pending (bringup bios show); make a job for it again"
+    )
     idrac.delete_job(job_id)
-    if idrac.bios().pending:
-        idrac.insist_on(tag)
-        idrac.clear_pending()
+    clear_only(idrac, its_own, expected_tag=tag)
     if left := idrac.bios().pending:
         raise BenchError(f"{job_id} is deleted, but {', '.join(sorted(left))} stay pending; nothing else was written")
+    handover.leave(KEY, deleted, "stage them again for whoever wanted them")
+
+
+def _listed(values: Mapping[str, Value | None]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(values.items()))

@@ -26,7 +26,9 @@ class Danger:
 
     def covers(self, attribute: str, value: Value) -> bool:
         """True where setting ``attribute`` to ``value`` belongs to this class."""
-        return bool(re.fullmatch(self.attribute, attribute)) and (not self.value or bool(re.fullmatch(self.value, str(value))))
+        return bool(re.fullmatch(self.attribute, attribute, re.IGNORECASE)) and (
+            not self.value or bool(re.fullmatch(self.value, str(value)))
+        )
 
 
 DANGERS = (
@@ -38,7 +40,12 @@ DANGERS = (
     ),
     Danger("boot-mode", "BootMode|ForceInt10", "", "an installed system may not boot any more"),
     Danger("secure-boot", "SecureBoot.*", "", "an unsigned driver is refused, or keys are lost"),
-    Danger("password", ".*Password.*|PwdMinLength|.*ChapSecret", "", "the machine may lock everybody out"),
+    Danger(
+        "password",
+        "SHA256.*|.*(Password|Passwd|Passphrase).*|PwdMinLength|.*ChapSecret.*",
+        "",
+        "the machine may lock everybody out",
+    ),
     Danger("tpm", "Tpm.*|IntelTxt", "", "sealed disks cannot be opened any more"),
     Danger("storage-mode", "NvmeMode|EmbSata|SataPort.*|BiosNvmeDriver", "", "disks may vanish from the operating system"),
     Danger("slot", r"Slot\d+", "Disabled|BootDriverDisabled", "what sits behind the slot vanishes"),
@@ -48,6 +55,7 @@ DANGERS = (
     Danger("uefi-variables", "UefiVariableAccess", "", "firmware settings can no longer be changed from outside"),
     Danger("in-band-management", "InBandManageabilityInterface", "", "the host loses its way to the BMC"),
     Danger("ac-recovery", "AcPwrRcvry", "Off", "the machine stays off after a power cut"),
+    Danger("power-cycle", "PowerCycleRequest", "(?!None$).*", "the whole machine loses its power with the restart, the BMC too"),
 )
 
 NAMES = tuple(dict.fromkeys(danger.name for danger in DANGERS))

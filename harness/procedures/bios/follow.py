@@ -3,18 +3,21 @@
 await_schedule ──▶ restart ──▶ follow ─┬─ succeeded, by id and in both views
                                        ├─ failed, cancelled
                                        ├─ vanished from every view
+                       ├─ POST waits for a key, or stands still
                                        └─ the host never restarted
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from harness.devices.jobs import CANCELLED, FAILED, LC_IN_USE, NEVER_BEGAN, SUCCEEDED, Job, Phase
 from harness.errors import Blame, Timeout
 from harness.procedures.bios.attempt import Attempt
+from harness.procedures.bios.post import Post, with_screen
 from harness.procedures.bios.preflight import JOBS, PENDING, foreign_values
 from harness.procedures.bios.story import BEFORE_RESET, RESULT, STATE
+from harness.procedures.boot.post import Sight
 from harness.procedures.clearance import hindrance
 from harness.procedures.host_state import UNDERWAY
 from harness.procedures.power import Wanted, send_reset
@@ -82,7 +85,7 @@ def restart(attempt: Attempt) -> Stop | None:
         return None
     if against := hindrance(attempt.idrac, lc, tag=attempt.tag, own=attempt.story.job_id):
         return Stop(JOBS, f"{against}; nothing was restarted", Blame.BENCH)
-    attempt.leave(f"{attempt.story.job_id} Scheduled: applies at the next reboot by anyone")
+    attempt.leave_at_work()
     attempt.tell(reset=send_reset(attempt.idrac, Wanted.RESTART, expected_tag=attempt.tag))
     return None
 
@@ -91,15 +94,18 @@ def follow(attempt: Attempt) -> Stop | None:
     """Wait for the job's end. 100 % is no end, and Completed only with a good message id in both views."""
     if attempt.story.is_settled:
         return None
+    attempt.leave_at_work()
     within = max(LEAST, attempt.limits.within)
     watch = _Watch(attempt)
     what = f"{attempt.story.job_id} to complete"
     try:
-        job = attempt.idrac.clock.until(watch.look, watch.is_over, what=what, every=15, within=within)
+        job = attempt.idrac.clock.until(watch.look, watch.is_over, what=what, every=15, within=within).job
     except Timeout:
         began = attempt.story.seconds_to(Phase.RUNNING) is not None
         return Stop(RESULT if began else STATE, f"{attempt.story.job} did not end within {within:g} s")
     if job is None or job.phase not in _ENDS:
+        if stop := watch.standstill():
+            return with_screen(attempt, stop)
         told = watch.told_by_log()
         if told is None:
             return watch.loss(job)
@@ -126,14 +132,29 @@ def _moves_by_itself(attempt: Attempt) -> bool:
         return False
 
 
+@dataclass(frozen=True)
+class _Glance:
+    """One look at both, as a line of progress shows it."""
+
+    job: Job | None
+    host: Sight | None
+
+    def __str__(self) -> str:
+        return "; ".join(str(seen) for seen in (self.job or "no answer", self.host) if seen is not None)
+
+
 @dataclass
 class _Watch:
-    """Looks at the job, and beside it whether the host restarts at all."""
+    """Looks at the job, and beside it whether the host restarts at all and its POST goes on."""
 
     attempt: Attempt
     unseen_since: float | None = None
+    post: Post = field(init=False)
 
-    def look(self) -> Job | None:
+    def __post_init__(self) -> None:
+        self.post = Post(self.attempt)
+
+    def look(self) -> _Glance:
         attempt = self.attempt
         job = attempt.look_at_job()
         now = attempt.idrac.clock.now()
@@ -142,16 +163,18 @@ class _Watch:
             self.unseen_since = None
         elif self.unseen_since is None:
             self.unseen_since = now
-        if attempt.story.restarted_at is None and not is_lost:
-            lc = attempt.endurance.ask(attempt.idrac.lc_status)
-            if lc is not None and (lc.server in UNDERWAY or lc.server == "PoweredOff"):
-                attempt.tell(restarted_at=lc.at)
-        return job
+        if not is_lost and (job is None or job.phase not in _ENDS):
+            self.post.look()
+        return _Glance(job, self.post.last)
 
-    def is_over(self, job: Job | None) -> bool:
-        if job is not None and job.phase in _ENDS:
+    def is_over(self, seen: _Glance) -> bool:
+        if seen.job is not None and seen.job.phase in _ENDS:
             return True
-        return self._has_vanished() or self._was_never_restarted()
+        return self._has_vanished() or self._was_never_restarted() or self.standstill() is not None
+
+    def standstill(self) -> Stop | None:
+        """A start that does not go on, blamed on the job's state or on its result, as far as it got."""
+        return self.post.standstill(STATE if self.attempt.story.seconds_to(Phase.RUNNING) is None else RESULT)
 
     def told_by_log(self) -> Job | None:
         """The end of a job that no view knows any more, as the Lifecycle log has it; None where that does not say it either."""
@@ -161,7 +184,11 @@ class _Watch:
         if last is None or mark is None:
             return None
         entries = attempt.endurance.ask(lambda: attempt.idrac.lc_log(max(0, mark.number - LOOKED_BACK))) or ()
-        ends = [each for each in entries if last.id in each.arguments and each.message_id in SUCCEEDED | FAILED | CANCELLED]
+        ends = [
+            each
+            for each in entries
+            if (last.id in each.arguments or last.id in each.text) and each.message_id in SUCCEEDED | FAILED | CANCELLED
+        ]
         if not ends:
             return None
         state = "Completed" if ends[-1].message_id in SUCCEEDED else "Failed"

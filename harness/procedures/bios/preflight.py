@@ -111,7 +111,7 @@ def own_job(pending: Mapping[str, Value | None], active: tuple[Job, ...], wanted
     return job if job.is_bios and job.phase in (Phase.WAITING, Phase.SCHEDULED, Phase.RUNNING) else None
 
 
-def foreign_values(pending: Mapping[str, Value | None], own: Mapping[str, Value]) -> dict[str, Value | None]:
+def foreign_values(pending: Mapping[str, Value | None], own: Mapping[str, Value | None]) -> dict[str, Value | None]:
     """The pending values that are not exactly what we want ourselves."""
     return {name: value for name, value in pending.items() if name not in own or own[name] != value}
 

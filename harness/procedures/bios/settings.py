@@ -8,7 +8,6 @@ name shown by any ─┬─ the same everywhere
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,7 @@ from enum import StrEnum
 from harness.devices.bios_registry import Registry
 from harness.devices.idrac_facts import BiosState
 from harness.limits import Value
-
-_SECRET = re.compile(r"(SHA256.*|.*Password(Salt)?|.*ChapSecret|.*PasswordHash)")
-"""Names whose values are secrets or hashes of them; PasswordStatus is none (BIOS of a recorded R750, NVIDIA/libredfish)."""
+from harness.secret import holds_secret
 
 
 @dataclass(frozen=True)
@@ -55,17 +52,12 @@ class Difference:
         return f"{self.name}: {told}{f'; the odd one is {self.odd}' if self.odd else ''}"
 
 
-def is_secret(name: str) -> bool:
-    """True where the value of an attribute must not be shown."""
-    return _SECRET.fullmatch(name) is not None
-
-
 def take_unit(name: str, identity: Mapping[str, str], state: BiosState, registry: Registry) -> Unit:
     """The settings in effect, without secrets. What a rule makes read-only for now is a setting all the same."""
     free = registry.freed(state.attributes)
-    values = {key: value for key, value in state.attributes.items() if value is not None and not is_secret(key)}
+    values = {key: value for key, value in state.attributes.items() if value is not None and not holds_secret(key)}
     facts = frozenset(key for key in values if key in free.attributes and free.attributes[key].is_read_only)
-    return Unit(name, identity, values, facts, tuple(sorted(key for key in state.attributes if is_secret(key))))
+    return Unit(name, identity, values, facts, tuple(sorted(key for key in state.attributes if holds_secret(key))))
 
 
 def compare(units: Sequence[Unit]) -> tuple[Difference, ...]:

@@ -35,6 +35,9 @@ RECOVERY = 900.0
 SHOWING = 60.0
 """Seconds for a job to show after a PATCH that named none; recorded ones are there at once."""
 
+COMMITTED = frozenset({"SYS011"})
+"""What an iDRAC answers where the pending set is somebody's already (github.com/bmc-toolbox/bmclib/issues/467 and others)."""
+
 ONE_STEP = "OnReset"
 """The apply time with which an iDRAC makes the job itself. iDRAC9 3.15 advertises none: there the job is a second request."""
 
@@ -171,7 +174,8 @@ def _look_after_refusal(attempt: Attempt, error: RedfishError) -> Stop | None:
         attempt.tell(refetched=1)
         return stage(attempt)
     beside = f"; {', '.join(sorted(trace.ours))} became pending all the same" if trace.ours else ""
-    return Stop(BEFORE_RESET, f"{refusal}{beside}")
+    is_taken = any(suffix(message_id) in COMMITTED for message_id in error.message_ids)
+    return Stop(BEFORE_RESET, f"{refusal}{beside}", Blame.BENCH if is_taken and not trace.ours else Blame.PRODUCT)
 
 
 def _unproven(attempt: Attempt, trace: Trace, check: str, why: str) -> Stop:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.devices.idrac_facts import BiosState
+from harness.devices.idrac_facts import BiosState, LogEntry
 from harness.devices.jobs import Job, Phase
 from harness.limits import Value
 from harness.procedures.bios.plan import Plan
 from harness.procedures.bios.preflight import JOBS, LC, LOCKDOWN, PENDING, Preflight
 from harness.procedures.endurance import Loss
 from harness.procedures.power import ResetSent
+from harness.procedures.screen import NOTHING_SEEN, Screen
 from harness.procedures.stop import Stop, pass_or_raise
 
 RECONCILE, BEFORE_RESET, STATE, RESULT = "bios.reconcile", "bios.job-before-reset", "bios.job-state", "bios.job-result"
-READBACK, ATTRIBUTES, VERSION = "bios.readback", "bios.attributes", "bios.version"
+READBACK, EVENTS, ATTRIBUTES, VERSION = "bios.readback", "bios.events", "bios.attributes", "bios.version"
 
-ORDER = (LOCKDOWN, LC, PENDING, JOBS, RECONCILE, BEFORE_RESET, STATE, RESULT, READBACK, ATTRIBUTES, VERSION)
+ORDER = (LOCKDOWN, LC, PENDING, JOBS, RECONCILE, BEFORE_RESET, STATE, RESULT, READBACK, EVENTS, ATTRIBUTES, VERSION)
 """The checks of the stage in the order in which a run reaches them."""
 
 
@@ -31,8 +32,9 @@ class BiosStory:
     ``is_settled``: when it came to writing, everything was in effect. ``unproven`` are jobs that may be ours and were left alone.
     ``lost_answer`` says how the answer to a write was lost, where it was; then ``job_id`` was found by looking. ``history`` has the
     job each time it changed, ``restarted_at`` when the host was first seen restarting. ``after`` and ``jobs_after`` were read at
-    the end, ``losses`` are the times at which the BMC did not answer. ``earlier`` are the attempts before this one, where one boot
-    had to come before another.
+    the end, ``losses`` are the times at which the BMC did not answer, ``screen`` is what a start showed that did not go on.
+    ``log`` is the Lifecycle log from before the first write until POST was over. ``earlier`` are the attempts before this one,
+    where one boot had to come before another.
     """
 
     before: BiosState
@@ -54,6 +56,8 @@ class BiosStory:
     after: BiosState | None = None
     jobs_after: tuple[Job, ...] = ()
     losses: tuple[Loss, ...] = ()
+    screen: Screen = NOTHING_SEEN
+    log: tuple[LogEntry, ...] = ()
     earlier: tuple[BiosStory, ...] = ()
 
     @property

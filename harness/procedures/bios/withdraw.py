@@ -9,10 +9,12 @@ our job ──▶ deleted ──▶ our values ──▶ cleared ──▶ look 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from harness.devices.jobs import Job
-from harness.errors import BringupError, RedfishError, TapeError, Timeout, Unreachable
+from harness.errors import BringupError, OwnershipError, RedfishError, TapeError, Timeout, Unreachable
 from harness.procedures.bios.attempt import KEY, Attempt
+from harness.procedures.bios.clearing import clear_only
 from harness.procedures.bios.preflight import foreign_values
 
 RECOVERY = 900.0
@@ -26,8 +28,10 @@ def withdraw(attempt: Attempt) -> None:
     """
     story = attempt.story
     if not story.writes:
-        if story.is_resumed:
-            attempt.leave(f"{story.job or story.job_id}, left by a run that was cut off; applies at the next reboot by anyone")
+        if story.is_resumed and story.job is not None:
+            attempt.leave_job(story.job, ", left by a run that was cut off")
+        elif story.is_resumed:
+            attempt.leave(f"{story.job_id}, left by a run that was cut off; applies at the next reboot by anyone")
         return
     try:
         if story.lost_answer or (story.reset is not None and not story.reset.is_answered):
@@ -58,8 +62,8 @@ def _clear_values(attempt: Attempt) -> None:
     jobs, pending = attempt.idrac.jobs(), attempt.idrac.bios().pending
     is_ours = not foreign_values(pending, attempt.story.plan.values) and not attempt.story.preflight.pending
     if pending and is_ours and not _is_anything_at_work(jobs) and not _bios_jobs(jobs):
-        attempt.idrac.insist_on(attempt.tag)
-        _once(attempt, attempt.idrac.clear_pending)
+        with suppress(OwnershipError):  # somebody staged his own meanwhile: the look that follows tells
+            _once(attempt, lambda: clear_only(attempt.idrac, pending, expected_tag=attempt.tag))
 
 
 def _once(attempt: Attempt, act: Callable[[], None]) -> None:
@@ -80,7 +84,7 @@ def _look_once_more(attempt: Attempt) -> None:
     left = sorted(set(state.pending) - set(foreign))
     ours = next((job for job in jobs if job.id == story.job_id), None)
     if ours is not None:
-        attempt.leave(f"{ours}; applies at the next reboot by anyone")
+        attempt.leave_job(ours)
     elif story.unproven:
         attempt.leave_alone(story.unproven)
     elif story.is_resumed and state.pending:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from harness.consent import Consent
 from harness.devices.console import Console, Reading
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
-from harness.devices.idrac_facts import LogEntry, Screenshot
+from harness.devices.idrac_facts import LogEntry
 from harness.errors import BenchError, Blame, BringupError, TapeError, Timeout
 from harness.platform import Platform
 from harness.procedures.boot.post import sight
@@ -22,6 +21,7 @@ from harness.procedures.handover import Handover
 from harness.procedures.host_state import ATTENDED, settle
 from harness.procedures.occupancy import occupants
 from harness.procedures.power import TABLE, ResetSent, Wanted, Way, obstacle, send_reset
+from harness.procedures.screen import take_screen
 from harness.procedures.stop import Stop
 
 KEY = "boot"
@@ -150,7 +150,7 @@ def _restart(scene: _Scene, story: BootStory, mark: LogEntry | None) -> BootStor
     if stop is None:
         handover.clear(KEY)
         return story
-    story = replace(story, screenshot=_screenshot(idrac))
+    story = replace(story, screen=take_screen(idrac, with_video=stop.check in (HALT, LOOP, PROGRESS)))
     if stop.check == LOOP:
         return _rescue(scene, story, stop)
     if watch.is_barred:
@@ -178,9 +178,7 @@ def _with_evidence(story: BootStory, stop: Stop, advice: str, changed: str = "")
         lines.append(f"log: {'; '.join(f'{event} {event.text}'.rstrip() for event in notable[-6:])}")
     if story.console is not None and story.console.reading in (Reading.BOOT, Reading.STRANGE):
         lines += [f"console: {line}" for line in story.console.tail(4)]
-    if story.screenshot is not None:
-        digest = hashlib.sha256(story.screenshot.image).hexdigest()[:12]
-        lines.append(f"screenshot: {len(story.screenshot.image)} bytes, sha256 {digest}...")
+    lines += story.screen.told
     lines += _from_here(changed, advice)
     return replace(story, stop=replace(stop, text="\n".join(lines)))
 
@@ -225,7 +223,7 @@ def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:
     story = replace(story, sights=(now,), events=idrac.lc_log(since.number) if since is not None else ())
     if now.is_halted:
         stop = Stop(HALT, f"POST stopped and waits for a key: {now}")
-        return _with_evidence(replace(story, screenshot=_screenshot(idrac)), stop, NEXT[HALT])
+        return _with_evidence(replace(story, screen=take_screen(idrac, with_video=True)), stop, NEXT[HALT])
     if host is None:
         return story
     try:
@@ -267,14 +265,3 @@ def _boot_id(host: Host | None) -> tuple[str, str]:
         raise
     except BringupError:
         return "", ""
-
-
-def _screenshot(idrac: Idrac) -> Screenshot | None:
-    """Evidence if it can be had; without licence or video there is none."""
-    try:
-        shot = idrac.screenshot()
-    except TapeError:
-        raise
-    except BringupError:
-        return None
-    return shot if shot.image else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.devices.console import Transcript
-from harness.devices.idrac_facts import LogEntry, Screenshot, System
+from harness.devices.idrac_facts import LogEntry, System
 from harness.procedures.boot.post import Sight, restarts, stages
 from harness.procedures.endurance import Loss
 from harness.procedures.power import ResetSent
+from harness.procedures.screen import NOTHING_SEEN, Screen
 from harness.procedures.stop import Stop, pass_or_raise
 
 NEW_BOOT, HALT, LOOP, PROGRESS = "boot.new-boot", "boot.post-halt", "boot.loop", "boot.post-progress"
@@ -43,7 +44,7 @@ class BootStory:
     events: tuple[LogEntry, ...] = ()
     console: Transcript | None = None
     console_error: str = ""
-    screenshot: Screenshot | None = None
+    screen: Screen = NOTHING_SEEN
     system: System | None = None
     ac_recovery: str = ""
     stop: Stop | None = None

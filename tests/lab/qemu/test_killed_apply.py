@@ -1,24 +1,34 @@
-"""An apply that is killed with -9 between its writes, on a firmware whose 64-bit window really depends on the setting.
+"""An apply that is killed with -9 between its writes, or loses the answers to them, on a firmware whose 64-bit window really
+depends on the setting.
 
-What stays is what the dead process left on the iDRAC; the next run finds it by reading and goes on, and writes nothing twice.
+What stays is what the dead process left on the iDRAC; the next run finds it by reading and goes on, and writes nothing twice. So
+does a run whose connection is cut before the answer to a write.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
+from urllib.parse import urlsplit
 
 import pytest
 
 from harness.clock import WallClock
+from harness.consent import Consent
 from harness.devices.idrac import Idrac
 from harness.devices.jobs import SUCCEEDED
 from harness.devices.redfish import Redfish
 from harness.lab.qemu.standing import find_standing
 from harness.live.http import RedfishHttp
+from harness.locator import find_platform
+from harness.ports import Effect
+from harness.procedures.bios.change import change_bios
+from harness.procedures.handover import NOTHING, Handover
 from harness.secret import GivenSecret
 
 pytestmark = [pytest.mark.qemu, pytest.mark.socket]
@@ -114,3 +124,79 @@ def test_an_apply_killed_after_its_patch_or_after_its_reset_converges_and_writes
     assert asked(kept, lambda idrac: (idrac.bios().attributes["MmioAbove4Gb"], dict(idrac.bios().pending))) == ("Disabled", {})
     assert len(resets(kept)) == 2, "one reset for each change"
     assert lost_bars(kept) > 0
+
+
+class Cutter:
+    """Stands between a client and the iDRAC on real sockets. Once armed, the next bytes of an answer end both connections."""
+
+    def __init__(self, url):
+        self.target = (urlsplit(url).hostname, urlsplit(url).port)
+        self.armed = threading.Event()
+        self.cuts = 0
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self.door.getsockname()[1]}"
+        threading.Thread(target=self._let_in, daemon=True).start()
+
+    def close(self):
+        self.door.close()
+
+    def _let_in(self):
+        with suppress(OSError):
+            while True:
+                client, _ = self.door.accept()
+                service = socket.create_connection(self.target)
+                for source, sink, answers in ((client, service, False), (service, client, True)):
+                    threading.Thread(target=self._carry, args=(source, sink, answers), daemon=True).start()
+
+    def _carry(self, source, sink, answers):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if answers and self.armed.is_set():
+                    self.armed.clear()
+                    self.cuts += 1
+                    break
+                sink.sendall(data)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+class Arming:
+    """A lane that arms the cutter right before each write is sent the first time."""
+
+    def __init__(self, lane, cutter):
+        self.lane, self.cutter, self.sent = lane, cutter, []
+
+    def ask(self, question, on_line=None):
+        if question.effect is Effect.ACT:
+            if question.key not in self.sent:
+                self.cutter.armed.set()
+            self.sent.append(question.key)
+        return self.lane.ask(question, on_line)
+
+    def close(self):
+        self.lane.close()
+
+
+def test_an_apply_whose_every_write_loses_its_answer_converges_and_writes_nothing_twice(kept):
+    platform, _ = find_platform("virtual-r640")
+    cutter = Cutter(kept.bmc_url)
+    clock, handover = WallClock(), Handover()
+    lane = Arming(RedfishHttp(cutter.url, kept.user, GivenSecret(kept.password), clock, pin=kept.pin), cutter)
+    tag = asked(kept, lambda idrac: idrac.system().service_tag)
+    try:
+        changed = change_bios(Idrac(Redfish(lane, clock)), platform, Consent(apply=True), handover, expected_tag=tag)
+    finally:
+        lane.close()
+        cutter.close()
+    assert changed.story.stopped == ""
+    assert (len(lane.sent), cutter.cuts) == (2, 2), "a PATCH and a reset, each once, and neither answer came"
+    assert changed.story.lost_answer
+    assert not changed.story.reset.is_answered
+    (job,) = bios_jobs(kept)
+    assert job.message_id in SUCCEEDED
+    assert len(resets(kept)) == 1
+    assert asked(kept, lambda idrac: idrac.bios().attributes["MmioAbove4Gb"]) == "Enabled"
+    assert lost_bars(kept) == 0
+    assert handover.line() == NOTHING

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.consent import Consent
@@ -223,7 +225,7 @@ def test_every_fault_stops_at_its_check_and_leaves_nothing_of_ours(lab, fault, c
 def test_a_stuck_job_is_named_with_its_id_and_age(lab):
     story = bring(lab("bios.job-state"))
     assert story.job_id in story.stopped
-    assert "Scheduled (PR30, 1 %), 562 s old" in story.stopped
+    assert re.search(r"Scheduled \(PR30, 1 %\), 5\d\d s old", story.stopped)
     assert "now: MmioAbove4Gb is Disabled, wanted Enabled" in story.stopped
     assert "nothing of ours is pending or queued" in story.stopped
     assert story.restarted_at is not None
@@ -386,8 +388,7 @@ def test_an_interrupt_leaves_the_handover_saying_what_is_staged(lab):
     with pytest.raises(KeyboardInterrupt):
         bring(machine)
     line = machine.handover.line()
-    assert "Scheduled: applies at the next reboot by anyone" in line
-    assert machine.open_jobs[0] in line
+    assert f"where {machine.open_jobs[0]} is still Scheduled" in line
     assert "ClearPending" in line
 
 

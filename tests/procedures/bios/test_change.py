@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
 from harness.consent import Consent
-from harness.errors import BenchError, OwnershipError, UsageMistake
+from harness.errors import BenchError, Blame, OwnershipError, UsageMistake
 from harness.limits import exactly
+from harness.ports import HttpAnswer
+from harness.procedures.bios.bring import look
 from harness.procedures.bios.change import change_bios
 from harness.procedures.bios.conflict import Conflict, parse_conflict
+from harness.procedures.bios.post import forbidden, since_end
 from harness.procedures.bios.preflight import JOBS
-from harness.procedures.handover import NOTHING
+from harness.procedures.bios.story import EVENTS
+from harness.procedures.handover import NOTHING, Handover
 
 MOST = 40
 
@@ -51,11 +58,16 @@ def test_what_is_as_wanted_sends_no_write_at_all(lab):
     assert len(machine.lane.asked) < 30
 
 
+def is_poll(before, question):
+    """A look at the job or at the host, whose state stands in two resources."""
+    is_status = [each.path.endswith("GetRemoteServicesAPIStatus") for each in (before, question)]
+    return "/Jobs/JID_" in question.path or is_status[1] or (is_status[0] and question.path.endswith("/System.Embedded.1"))
+
+
 def test_an_apply_costs_at_most_forty_requests_beyond_polling(lab):
     machine = lab()
     change(machine, host=None)
-    polls = ("/Jobs/JID_", "GetRemoteServicesAPIStatus")
-    beyond = [question.key for question in machine.lane.asked if not any(poll in question.path for poll in polls)]
+    beyond = [question.key for before, question in pairwise(machine.lane.asked) if not is_poll(before, question)]
     assert len(machine.lane.sent("PATCH")) == 1
     assert len(beyond) <= MOST, beyond
 
@@ -171,3 +183,271 @@ def test_a_job_that_never_goes_ends_the_waiting_as_the_bench_s(lab):
 def test_a_conflict_that_names_nothing_is_a_mistake(text):
     with pytest.raises(UsageMistake, match="--on-conflict takes"):
         parse_conflict(text)
+
+
+# ── whose restart it was ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def restart_by_somebody(machine):
+    """Somebody restarts the host as soon as our job is scheduled."""
+    done = []
+
+    def before(question):
+        jobs = machine.machine.controller.jobs.jobs
+        if not done and "/Jobs/JID_" in question.path and any(job.state == "Scheduled" for job in jobs):
+            done.append(machine.machine.reset("ForceRestart"))
+
+    machine.lane.before = before
+
+
+def says(machine, server, *, when):
+    """The BMC says ``server`` for the host's state from the moment on at which ``when`` is true of the machine."""
+
+    def after(question, answer):
+        if question.path.endswith("APIStatus") and when():
+            return HttpAnswer(200, {}, answer.body | {"ServerStatus": server}, answer.at, answer.took)
+        return answer
+
+    machine.lane.after = after
+
+
+def test_somebody_elses_restart_after_our_patch_is_proven_like_our_own(lab):
+    machine = lab()
+    restart_by_somebody(machine)
+    changed = change(machine)
+    assert machine.lane.resets == []
+    assert changed.story.stopped == ""
+    assert changed.proof[0].startswith("the Lifecycle log has 2 restarts")
+    assert changed.proof[1].startswith("the operating system has a new boot id")
+    assert machine.machine.status().server == "OutOfPOST"
+
+
+def test_somebody_elses_restart_that_does_not_get_through_post_is_no_success(lab):
+    machine = lab()
+    restart_by_somebody(machine)
+    says(machine, "HaltedF1/F2Prompt", when=lambda: any(job.is_finished for job in machine.machine.controller.jobs.jobs))
+    changed = change(machine)
+    assert machine.lane.resets == []
+    assert changed.story.stop.check == EVENTS
+    assert "the values are set, but POST stopped and waits for a key: HaltedF1/F2Prompt" in changed.story.stopped
+
+
+def test_a_second_boot_that_turns_out_unneeded_leaves_the_first_to_be_proven(lab):
+    machine = wanting(lab(), BootMode="Uefi", SecureBoot="Enabled")
+    machine.machine.controller.bios.current["BootMode"] = "Bios"
+
+    def with_it(_):
+        current = machine.machine.controller.bios.current
+        if current["BootMode"] == "Uefi":
+            current["SecureBoot"] = "Enabled"
+
+    machine.lane.before = with_it
+    changed = change(machine, Consent(apply=True, danger=frozenset({"boot-mode", "secure-boot"})))
+    assert (changed.story.stopped, changed.story.plan.is_empty, len(machine.lane.resets)) == ("", True, 1)
+    assert changed.proof[0].startswith("the Lifecycle log has")
+    assert machine.machine.status().server == "OutOfPOST"
+
+
+def under_way(machine):
+    """An earlier run staged our values, made the job and restarted the host."""
+    machine.machine.controller.bios.stage({"MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"})
+    job = machine.machine.controller.schedule_bios_job()
+    machine.machine.reset("ForceRestart")
+    return job
+
+
+def test_a_restart_that_an_earlier_run_asked_for_is_let_come_to_its_end(lab):
+    machine = lab()
+    under_way(machine)
+    changed = change(machine, host=None)
+    assert (changed.story.stopped, changed.story.is_settled) == ("", True)
+    assert machine.lane.acts == []
+    assert machine.machine.status().server == "OutOfPOST"
+
+
+def test_a_restart_that_came_before_the_first_look_is_told_by_its_job(lab):
+    """A job that ends after POST does, with no further restart that the log would show."""
+    machine = lab()
+    jobs, job = machine.machine.controller.jobs, under_way(machine)
+    while jobs.find(job.id).state == "Scheduled":
+        machine.clock.sleep(10)
+        machine.machine.settle()
+
+    def over_and_unlogged(question, answer):
+        if question.path.endswith("APIStatus") and not jobs.find(job.id).is_finished:
+            return HttpAnswer(200, {}, answer.body | {"ServerStatus": "OutOfPOST", "LCStatus": "Ready"}, answer.at, 0.1)
+        if question.path.endswith("Lclog/Entries"):
+            members = [entry for entry in answer.body["Members"] if "SYS1003" not in entry["MessageId"]]
+            return HttpAnswer(200, {}, answer.body | {"Members": members}, answer.at, answer.took)
+        return answer
+
+    machine.lane.after = over_and_unlogged
+    changed = change(machine, host=None)
+    assert (changed.story.stopped, changed.story.is_resumed, machine.lane.acts) == ("", True, [])
+    assert changed.proof[0].startswith(f"{job.id} BIOSConfiguration Completed")
+
+
+# ── a start that does not go on ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_halt_in_post_ends_the_wait_for_the_job_at_once(lab):
+    machine = lab()
+    says(machine, "HaltedF1/F2Prompt", when=lambda: bool(machine.lane.resets))
+    changed = change(machine, host=None)
+    assert "POST stopped and waits for a key: HaltedF1/F2Prompt" in changed.story.stopped
+    assert changed.story.stop.blame is Blame.PRODUCT
+    assert machine.clock.now() - changed.story.reset.at < 60
+
+
+def test_a_post_that_stands_still_ends_the_wait_for_the_job(lab):
+    machine = lab("idrac.memory-halt")
+    changed = change(machine, host=None)
+    assert "no progress in POST for 15" in changed.story.stopped
+    assert changed.story.stop.blame is Blame.PRODUCT
+    assert machine.open_jobs == []
+    assert machine.pending == {}
+
+
+def test_a_host_that_was_halted_before_may_show_it_until_it_obeys(lab):
+    machine = lab()
+    seen = []
+
+    def halted():
+        seen.append(machine.clock.now())
+        return not machine.lane.resets or machine.clock.now() - reset_at(machine) < 20
+
+    says(machine, "HaltedF1/F2Prompt", when=halted)
+    changed = change(machine, host=None)
+    assert seen
+    assert changed.story.stopped == ""
+
+
+def reset_at(machine):
+    machine.reset_at = getattr(machine, "reset_at", None) or machine.clock.now()
+    return machine.reset_at
+
+
+# ── what is left, at each moment ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_hand_over_stops_offering_to_delete_a_job_once_the_restart_is_asked_for(lab):
+    machine = lab()
+    lines = []
+    machine.handover = Handover(lines.append)
+    change(machine, host=None)
+    before, after = split(lines, "a restart was asked for")
+    assert any("applies at the next reboot by anyone" in line or "is to apply them" in line for line in before)
+    assert after
+    assert not [line for line in after if "undo: DELETE" in line]
+    assert "once it has ended, set MmioAbove4Gb=Disabled" in after[0]
+    assert lines[-1] == NOTHING
+
+
+def split(lines, mark):
+    first = next(number for number, line in enumerate(lines) if mark in line)
+    return lines[:first], lines[first:]
+
+
+# ── a colleague between two looks ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_colleague_stages_once_the_job_is_deleted_is_not_cleared_with_its_values(lab):
+    machine = lab()
+    job = foreign(machine)
+
+    def stage_beside(question, answer):
+        if question.method == "DELETE":
+            machine.machine.controller.bios.stage({"ProcX2Apic": "Enabled"})
+        return answer
+
+    machine.lane.after = stage_beside
+    with pytest.raises(OwnershipError, match="ProcX2Apic"):
+        change(machine, conflict=Conflict("replace", job))
+    assert machine.pending == {"NumLock": "Off", "ProcX2Apic": "Enabled"}
+    assert not machine.lane.sent("POST", "ClearPending")
+    assert "NumLock" in machine.handover.line()
+
+
+def test_waiting_does_not_wait_for_the_job_that_an_earlier_run_left(lab):
+    machine = lab()
+    wanted = look(machine.idrac.located(), machine.platform, machine.apply).plan.values
+    machine.machine.controller.bios.stage(wanted)
+    left = machine.machine.controller.schedule_bios_job()
+    changed = change(machine, conflict=parse_conflict("wait"), host=None)
+    assert (changed.story.stopped, changed.story.job_id, changed.story.patches) == ("", left.id, 0)
+
+
+def test_a_queue_that_somebody_took_first_is_the_bench_s_and_says_whose_job_it_is(lab):
+    machine = lab()
+    taken = []
+
+    def race(question, answer):
+        if question.method != "PATCH":
+            return answer
+        machine.machine.controller.bios.clear()
+        for job in machine.machine.controller.jobs.jobs:
+            machine.machine.controller.jobs.remove(job.id)
+        machine.machine.controller.bios.stage({"NumLock": "Off"})
+        taken.append(machine.machine.controller.jobs.add("BIOSConfiguration", "somebody's").id)
+        body = {"error": {"@Message.ExtendedInfo": [{"MessageId": "IDRAC.2.8.SYS011", "Severity": "Warning"}]}}
+        return HttpAnswer(400, {}, body, answer.at, 0.1)
+
+    machine.lane.after = race
+    changed = change(machine, host=None)
+    assert changed.story.stop.blame is Blame.BENCH
+    assert taken[0] in changed.story.stopped
+    assert machine.open_jobs == taken
+
+
+@pytest.mark.parametrize("body", [[], "text", None, {"RegistryEntries": []}, {"RegistryEntries": {"Attributes": 3}}])
+def test_a_registry_that_is_rubbish_degrades_with_a_warning(lab, body):
+    machine = lab()
+
+    def rubbish(question, answer):
+        return answer if "BiosRegistry" not in question.path else HttpAnswer(200, {}, body, answer.at, answer.took)
+
+    machine.lane.after = rubbish
+    changed = change(machine, host=None)
+    assert changed.story.stopped == ""
+    assert "registry" in changed.story.plan.warnings[0]
+    assert machine.machine.controller.bios.current["MmioAbove4Gb"] == "Enabled"
+
+
+def test_a_power_cycle_of_the_whole_machine_has_to_be_named(lab):
+    machine = wanting(lab(), PowerCycleRequest="FullPowerCycle")
+    machine.machine.controller.bios.current["PowerCycleRequest"] = "None"
+    changed = change(machine, host=None)
+    assert "--danger power-cycle" in changed.story.stopped
+    assert machine.lane.acts == []
+
+
+# ── what the first start with the new settings logs ───────────────────────────────────────────────────────────────
+
+
+def test_what_the_start_with_the_old_settings_logged_is_not_held_against_the_new_ones(lab):
+    machine = lab()
+    story = change(machine, host=None).story
+    assert "UEFI0134" in [entry.message_id for entry in story.log]
+    assert "UEFI0134" not in [entry.message_id for entry in since_end(story)]
+    assert forbidden(story, {"UEFI0134", "UEFI0080"}) == ()
+
+
+def test_what_the_start_with_the_new_settings_logged_is_found(lab):
+    machine = lab("bios.events")
+    story = change(machine, host=None).story
+    assert story.stopped == ""
+    assert [entry.message_id for entry in forbidden(story, machine.platform.bios.forbidden_events)] == ["UEFI0080"]
+
+
+def test_without_the_end_of_the_job_in_the_log_the_last_restart_counts(lab):
+    machine = lab("bios.events")
+    story = change(machine, host=None).story
+    untold = replace(story, log=tuple(entry for entry in story.log if story.job_id not in entry.arguments))
+    assert [entry.message_id for entry in forbidden(untold, {"UEFI0080", "UEFI0134"})] == ["UEFI0080"]
+
+
+def test_each_of_two_boots_is_judged(lab):
+    machine = wanting(lab("bios.events"), BootMode="Uefi", SecureBoot="Enabled")
+    machine.machine.controller.bios.current["BootMode"] = "Bios"
+    story = change(machine, Consent(apply=True, danger=frozenset({"boot-mode", "secure-boot"})), host=None).story
+    assert [entry.message_id for entry in forbidden(story, {"UEFI0080"})] == ["UEFI0080"] * 2

@@ -39,7 +39,7 @@ def test_a_restart_is_sent_once_and_watched_to_the_operating_system(lab):
     assert story.boot_id != story.previous_boot_id != ""
     assert story.reset.at <= story.began_at < story.through_at < story.reached_at
     assert 500 < story.since_reset(story.through_at) < 700
-    assert (story.restarts, story.losses, story.screenshot) == (0, (), None)
+    assert (story.restarts, story.losses, story.screen.image) == (0, (), b"")
     assert machine.handover.line() == NOTHING
 
 
@@ -125,7 +125,7 @@ def test_every_fault_stops_at_its_check_with_evidence(lab, fault, check, blame):
     machine = lab(fault)
     story = bring(machine)
     assert (story.stopped_by, story.stop.blame) == (check, blame)
-    assert story.screenshot.image
+    assert story.screen.image
     assert story.last is not None
     assert machine.handover.line() != NOTHING
     assert machine.lane.resets[0] == "ForceRestart"
@@ -410,7 +410,7 @@ def test_without_consent_a_halted_post_is_told(lab):
     story = bring(machine, machine.look)
     assert machine.lane.acts == []
     assert story.stopped_by == HALT
-    assert story.screenshot.image
+    assert story.screen.image
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""First-failure evidence: what was seen when something failed, kept in the run's folder before anybody restarts the machine.
+
+reports/RUN/evidence/bios-screen.png, boot-screen.png, boot-console.txt, boot-lc-log.txt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import BenchError
+from harness.procedures.bios import BiosStory
+from harness.procedures.boot import BootStory
+
+FOLDER = "evidence"
+
+MOST = 4 * 1024 * 1024
+"""Bytes of one piece. A screenshot has some hundred kilobytes; of a text that is longer the end is kept."""
+
+
+@dataclass
+class Evidence:
+    """The pieces by check. ``mask`` takes secrets out of a text."""
+
+    mask: Callable[[str], str]
+    _paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def keep(self, run: Path, check: str, files: Mapping[str, bytes | str]) -> None:
+        """Write each piece below the run's folder. Raises BenchError where the disk takes none."""
+        for name, content in files.items():
+            data = self.mask(content).encode()[-MOST:] if isinstance(content, str) else content
+            if not data or len(data) > MOST:
+                continue
+            try:
+                (run / FOLDER).mkdir(exist_ok=True)
+                (run / FOLDER / name).write_bytes(data)
+            except OSError as error:
+                raise BenchError(f"cannot keep evidence in {run / FOLDER}: {error.strerror}; make room there") from None
+            self._paths[check] = (*self._paths.get(check, ()), f"{FOLDER}/{name}")
+
+    def of(self, check: str) -> tuple[str, ...]:
+        """The paths of what was kept for a check, relative to the run's folder."""
+        return self._paths.get(check, ())
+
+
+def of_bios(story: BiosStory) -> dict[str, bytes | str]:
+    """What a stage that stopped in POST has seen."""
+    return {"bios-screen.png": story.screen.image, "bios-screen.txt": "\n".join(story.screen.told)}
+
+
+def of_boot(story: BootStory) -> dict[str, bytes | str]:
+    """What was seen of a boot that failed: screen, console, and the log since the reset."""
+    log = "\n".join(f"{event} {event.severity} {event.text}" for event in story.events)
+    console = "" if story.console is None else story.console.text
+    return {"boot-screen.png": story.screen.image, "boot-console.txt": console, "boot-lc-log.txt": log}
