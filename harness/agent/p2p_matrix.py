@@ -47,6 +47,8 @@ class Matrix:
         for part in (self._stepwise(arrange(self._life, steps), len(able)), self._again(), self._both_ways(able)):
             for line in part:
                 yield line
+                for xid in self._crew.news():
+                    yield xid
 
     def pairs(self) -> Iterator[Line]:
         """One line for each ordered pair."""

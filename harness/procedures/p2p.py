@@ -100,6 +100,8 @@ def judge_watchdog(report: Report, places: Mapping[int, Place], index: int) -> F
     lines += [f"Xid {xid.number} on {slot}{f': {xid.text}' if xid.text else ''}" for xid in xids]
     if any(xid.number == FELL_OFF for xid in xids):
         lines.append("it fell off the bus: look at its power, its seat, its riser and cable")
+    elif xids:
+        lines.append("the driver says so of this GPU: see NVIDIA's list of Xids, and the kernel log around it")
     left_out = sum(bool(pair.untried) for pair in report.pairs)
     lines.append(f"{count_of(len(report.tried), 'pair')} went on, {left_out} were not tried")
     return Finding((measured,), "\n".join(lines))

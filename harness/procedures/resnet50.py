@@ -217,6 +217,8 @@ def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
         by_rank = {rank.rank: rank.index for rank in report.ranks}
         where = ", ".join(_name(by_rank[rank], places) if rank in by_rank else f"rank {rank}" for rank in sums.wrong_ranks)
         lines.append(f"the all-reduce gave {sums.wrong} wrong sums{f' on {where}' if where else ''}")
+    if lines:
+        lines.append("data was lost or changed on the way (p2p.integrity), or in a GPU's own arithmetic (resnet50.hash, gpu.ecc)")
     unmeasured = "" if sums is not None else report.untried or "the sums of the all-reduce were not checked"
     return Finding(tuple(measurements), "\n".join(lines), unmeasured=unmeasured)
 

@@ -329,6 +329,15 @@ def test_a_gpu_that_falls_off_the_bus_is_named_by_its_xid(judged):
     assert len(found.report.tried) == 20
 
 
+def test_an_xid_of_a_gpu_that_goes_on_is_told_as_it_comes_and_fails_that_gpu(judged, machine):
+    kinds = [line["kind"] for line in machine("1x3", "reported:1").p2p()]
+    assert kinds.index("xid") < kinds.index("pair")
+    found = judged("1x3", "reported:1")
+    assert list(found.failed()) == [("watchdog", 1)]
+    assert "Xid 63 on gpu1\nthe driver says so of this GPU: see NVIDIA's list of Xids" in found.failed()["watchdog", 1]
+    assert len(found.report.tried) == 6
+
+
 def test_a_gpu_that_cuda_cannot_open_is_lost_and_no_crash(judged):
     found = judged("2x3", "lost:2")
     assert list(found.failed()) == [("watchdog", 2)]
@@ -387,7 +396,7 @@ def test_the_schedule_lowers_no_cell_and_changes_no_verdict(machine, shape):
     assert every(together, "schedule")[0]["steps"] < len(cells(together))
     for copy, line in cells(alone).items():
         other = cells(together)[copy]
-        for name in ("enabled", "pulled", "disabled", "write_us", "read_us"):
+        for name in ("enabled", "pulled", "disabled", "both", "write_us", "read_us"):
             assert other[name] == pytest.approx(line[name], rel=0.02), (copy, name)
         assert (other["bad"], other["checked"]) == (line["bad"], line["checked"])
 
@@ -399,7 +408,7 @@ def test_twenty_gpus_have_the_same_cells_as_one_pair_at_a_time(machine, shape, s
     together, alone = made.p2p(size=1 << 18), made.p2p("--serial", size=1 << 18)
     assert (every(together, "schedule")[0]["steps"], every(alone, "schedule")[0]["steps"]) == (steps, 380)
     for copy, line in cells(alone).items():
-        for name in ("enabled", "pulled"):
+        for name in ("enabled", "pulled", "both"):
             assert cells(together)[copy][name] == pytest.approx(line[name], rel=0.02), (copy, name)
         assert cells(together)[copy]["bad"] == line["bad"] == 0
 

@@ -9,7 +9,7 @@
  *
  * A copy inside a switch runs at 12.6, one across at 10.2, one through the host at 9.9 (same switch) or 11.4: what the modelled
  * machine has, for the reasons given there; one within a GPU at 300 (an assumption: its memory moves 672 GB/s, and each byte is read and written).
- * Faults: FAKE_FAULTS, see copy_now, rate_limit, turned, start_flow.
+ * Faults: FAKE_FAULTS, see copy_now, rate_limit, turned, falls, start_flow.
  */
 #include "fake_gpus.h"
 
@@ -199,6 +199,7 @@ static int start_flow(Entry *e) {
         e->left = e->size / 1e9;
         mark(e, 1);
         if (falls(e) >= 0) shared->xid[falls(e)] = 79;
+        if (fault("reported", e->source, -1, 0) && e->source != e->target) shared->xid[e->source] = 63;
     }
     return (e->direct && fault("wedged", e->source, e->target, 0)) || falls(e) >= 0;
 }

@@ -6,6 +6,7 @@ python _faulty.py FAULT[,FAULT] [ARGUMENT ...]      the worker: what it starts i
 import os
 import signal
 import sys
+import time
 
 WHERE = 1  # the rank that has the fault
 STEP = 5
@@ -79,6 +80,18 @@ def different(training, rank):
         return loss
 
     training.Trainer.step = off
+
+
+def slow(training, rank):
+    """Each step alone takes as long as several."""
+    step = training.Trainer.step
+
+    def late(trainer):
+        if trainer.ranks == 1:
+            time.sleep(0.5)
+        return step(trainer)
+
+    training.Trainer.step = late
 
 
 def dull(training, rank):
