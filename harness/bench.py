@@ -59,6 +59,24 @@ def _without_credentials(value: str) -> str:
     return value
 
 
+def _has_host(url: str) -> bool:
+    """Whether a URL names a host and, if any, a port that can be."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and not parts.netloc.endswith(":")
+    except ValueError:
+        return False
+
+
+def _as_pin(value: str) -> str:
+    if not value:
+        return ""
+    plain = _PIN_PREFIX.sub("", value.strip(), count=1).replace(":", "").lower()
+    if not _PIN.fullmatch(plain):
+        raise ValueError("a pin is sha256: and 64 hex digits, or what `openssl x509 -noout -fingerprint -sha256` prints")
+    return f"sha256:{plain}"
+
+
 class Bmc(Model):
     """The management controller. ``pin`` is the SHA-256 of its certificate (DER), ``ca`` a PEM file; one of them is needed."""
 
@@ -74,24 +92,14 @@ class Bmc(Model):
         _without_credentials(value)
         if not re.fullmatch(r"https://[^/?#\s]+/?", value):
             raise ValueError("takes https://HOST[:PORT] without user, path or query")
-        try:
-            parts = urlsplit(value)
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host, port = "", None
-        if not host or parts.netloc.endswith(":") or port == 0:
+        if not _has_host(value):
             raise ValueError("takes https://HOST[:PORT] with a host and a port from 1 to 65535")
         return value.rstrip("/")
 
     @field_validator("pin")
     @classmethod
     def _is_pin(cls, value: str) -> str:
-        if not value:
-            return ""
-        plain = _PIN_PREFIX.sub("", value.strip(), count=1).replace(":", "").lower()
-        if not _PIN.fullmatch(plain):
-            raise ValueError("a pin is sha256: and 64 hex digits, or what `openssl x509 -noout -fingerprint -sha256` prints")
-        return f"sha256:{plain}"
+        return _as_pin(value)
 
     @model_validator(mode="after")
     def _is_trusted(self) -> Bmc:
@@ -150,15 +158,41 @@ class Host(Model):
 
 
 class Fabric(Model):
-    """The composable fabric's controller (read only)."""
+    """The composable fabric's controller, which is only read; ``machine`` is the name that it gives this machine.
+
+    ``https`` needs ``pin`` or ``ca``, as the BMC does; a login (HTTP Basic) is only ever sent over it.
+    """
 
     url: str
     machine: str
+    user: str = ""
+    password: Reference | None = None
+    pin: str = ""
+    ca: str = ""
 
     @field_validator("url")
     @classmethod
-    def _has_no_credentials(cls, value: str) -> str:
-        return _without_credentials(value)
+    def _is_url(cls, value: str) -> str:
+        _without_credentials(value)
+        if not re.fullmatch(r"https?://[^/?#\s]+/?", value) or not _has_host(value):
+            raise ValueError("takes http://HOST[:PORT] or https://HOST[:PORT] without user, path or query")
+        return value.rstrip("/")
+
+    @field_validator("pin")
+    @classmethod
+    def _is_pin(cls, value: str) -> str:
+        return _as_pin(value)
+
+    @model_validator(mode="after")
+    def _is_trusted(self) -> Fabric:
+        is_secure = self.url.startswith("https://")
+        if is_secure and not self.pin and not self.ca:
+            raise ValueError("give pin (the certificate's SHA-256) or ca (a PEM file): an unchecked certificate is refused")
+        if not is_secure and (self.user or self.password is not None):
+            raise ValueError("a login is sent over https only; leave user and password out, or give an https URL")
+        if bool(self.user) != (self.password is not None):
+            raise ValueError("user and password belong together")
+        return self
 
 
 class Lab(Model):
@@ -242,6 +276,13 @@ class Bench(Model):
         reference = self.host.password
         return SecretReference(reference.env, reference.file, where, "host.password")
 
+    def fabric_password(self, where: str) -> SecretReference | None:
+        """The reference to the password of the fabric's user, naming ``where`` in its errors."""
+        if self.fabric is None or self.fabric.password is None:
+            return None
+        reference = self.fabric.password
+        return SecretReference(reference.env, reference.file, where, "fabric.password")
+
     def slots(self, platform: Platform, where: str) -> tuple[Slot, ...]:
         """The populated slots. Raises ConfigError for a name the platform does not have."""
         known = {slot.name for slot in platform.slots}
@@ -268,16 +309,6 @@ def _placeholders(bench: Bench) -> Iterator[tuple[str, str]]:
         yield "bmc.url", "give the address of the management controller"
     if bench.bmc.pin == NO_PIN:
         yield "bmc.pin", "give the certificate's SHA-256, as the comment beside it shows, or ca instead"
-
-
-def unsupported(bench: Bench, where: str) -> tuple[ConfigError, ...]:
-    """What this version cannot reach, one error a table; a run of such a bench is refused."""
-    return tuple(ConfigError(where, what, key=key) for key, what in _unsupported(bench))
-
-
-def _unsupported(bench: Bench) -> Iterator[tuple[str, str]]:
-    if bench.fabric is not None:
-        yield "fabric", "fabric controllers cannot be asked by this version; leave the table out"
 
 
 def load_bench(text: str, where: str) -> Bench:

@@ -18,6 +18,8 @@ from harness.limits import Limit, at_least, at_most, exactly, one_of
 from harness.secret import holds_secret
 
 _PATH = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}(/[0-9a-f]{2}\.[0-7])+")
+_ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
+_ADDRESS = re.compile(r"0x[0-9a-f]{1,16}")
 _ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 
 Lanes = Annotated[Limit, limit_in("lanes")]
@@ -39,8 +41,28 @@ class Memory(Model):
     within: Annotated[float, Field(ge=0, le=10), quantity_in("%")] = 1.0
 
 
+class FurtherFunction(Model):
+    """Another function of a part, such as audio or USB: it takes address space and is never counted. ``wide`` as in DeviceModel."""
+
+    name: str
+    bars: dict[int, Bytes]
+    wide: tuple[int, ...] = ()
+
+
+class VirtualFunctions(Model):
+    """What SR-IOV asks for where it is on: ``count`` times the BARs of one virtual function. ``wide`` as in DeviceModel."""
+
+    count: Annotated[int, Field(ge=1)]
+    bars: dict[int, Bytes]
+    wide: tuple[int, ...] = ()
+
+
 class DeviceModel(Model):
-    """One kind of part that may sit in a slot; ``device`` and ``subsystem`` are ``vendor:device`` in lower hex."""
+    """One kind of part that may sit in a slot; ``device`` and ``subsystem`` are ``vendor:device`` in lower hex.
+
+    Only a budget reads the rest of what takes address space. ``assumed`` are memory BARs whose size nobody has published, never
+    judged; ``wide`` the 64-bit prefetchable ones, without it all but BAR 0, as on NVIDIA GPUs up to Ada; ``io`` BARs of I/O ports.
+    """
 
     name: str
     device: str
@@ -48,6 +70,12 @@ class DeviceModel(Model):
     class_code: str = Field("", alias="class")
     memory: Memory | None = None
     bars: dict[int, Bytes] = Field(default_factory=dict)
+    assumed: dict[int, Bytes] = Field(default_factory=dict)
+    wide: tuple[int, ...] | None = None
+    io: dict[int, Bytes] = Field(default_factory=dict)
+    rom: Bytes | None = None
+    functions: tuple[FurtherFunction, ...] = Field((), alias="function")
+    virtual: VirtualFunctions | None = None
     link: Link | None = None
     ceiling: Annotated[float | None, quantity_in("GB/s"), Field(description="GB/s one way on this link, raw")] = None
 
@@ -93,6 +121,42 @@ class Uplink(Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Stack(Model):
+    """What firmware hands out at the host bridge behind a slot of the server, for budgets: bytes, and a count of bus numbers.
+
+    ``low`` is memory below 4 GiB, ``wide`` memory above, ``low_at`` and ``wide_at`` where they begin ("" for a place that costs no
+    alignment). ``source`` says who saw it where; ``inferred`` that nobody has seen it for this very slot.
+    """
+
+    slot: str
+    root: str
+    low: Bytes
+    wide: Bytes | None = None
+    io: Bytes | None = None
+    buses: Annotated[int, Field(ge=1, le=256)]
+    low_at: str = ""
+    wide_at: str = ""
+    source: str
+    inferred: bool = False
+
+    @field_validator("root")
+    @classmethod
+    def _is_root(cls, value: str) -> str:
+        if not _ROOT.fullmatch(value):
+            raise ValueError(f"{value!r} is not a host bridge such as 'pci0000:3a'")
+        return value
+
+    @field_validator("low_at", "wide_at")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        if value and not _ADDRESS.fullmatch(value):
+            raise ValueError(f"{value!r} is not an address such as '0xab000000'")
+        return value
+
+    def __str__(self) -> str:
+        return self.slot
 
 
 class Bios(Model):
@@ -147,11 +211,12 @@ class Boot(Model):
 
 
 class Pcie(Model):
-    """What holds for the whole tree."""
+    """What holds for the whole tree. ``switch_bar`` is the register BAR of a switch's upstream port, which budgets count."""
 
     iommu: AnyLimit = Field(default_factory=lambda: one_of("off", "identity"))
     acs_redirect_between_gpus: Number = Field(default_factory=lambda: exactly(0))
     max_payload: Annotated[Limit, limit_in("B")] = Field(default_factory=lambda: one_of(128, 256, unit="B"))
+    switch_bar: Bytes | None = None
 
 
 class Gpu(Model):
@@ -207,6 +272,7 @@ class Platform(Model):
     models: tuple[DeviceModel, ...] = Field((), alias="model")
     slots: tuple[Slot, ...] = Field((), alias="slot")
     uplinks: tuple[Uplink, ...] = Field((), alias="uplink")
+    stacks: tuple[Stack, ...] = Field((), alias="stack")
     pcie: Pcie = Field(default_factory=Pcie)
     gpu: Gpu | None = None
     p2p: P2p = Field(default_factory=P2p)
@@ -214,8 +280,9 @@ class Platform(Model):
 
     @model_validator(mode="after")
     def _refers_to_what_it_has(self) -> Platform:
-        for kind, names in (("slot", self.slots), ("uplink", self.uplinks), ("model", self.models)):
-            listed = [entry.name for entry in names]
+        stacks = [stack.slot for stack in self.stacks]
+        for kind, names in (("slot", self.slots), ("uplink", self.uplinks), ("model", self.models), ("stack", stacks)):
+            listed = [entry if isinstance(entry, str) else entry.name for entry in names]
             for name in listed:
                 if listed.count(name) > 1:
                     raise ValueError(f"{kind} {name!r} stands twice")
@@ -230,6 +297,9 @@ class Platform(Model):
                 raise ValueError(f"slot {slot.name!r} names the unknown uplink {slot.uplink!r}")
             if slot.model and slot.model not in models:
                 raise ValueError(f"slot {slot.name!r} names the unknown model {slot.model!r}")
+            for stack in self.stacks:
+                if stack.slot == slot.hba and not slot.path.startswith(f"{stack.root}/"):
+                    raise ValueError(f"slot {slot.name!r} is not below {stack.root}, where its hba {slot.hba!r} is by its stack")
         return self
 
     def slot(self, name: str) -> Slot:

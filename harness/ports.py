@@ -174,7 +174,8 @@ class Streams(Protocol):
 class Lanes:
     """The open lanes of one bench; None where the bench has no such endpoint.
 
-    ``loose_ends`` say, once the lanes are closed, what they may have left on the machine ("" for nothing).
+    ``loose_ends`` say, once the lanes are closed, what they may have left on the machine ("" for nothing). ``bmc_user`` is who is
+    logged in at the BMC, empty where nobody is or that is not told.
     """
 
     bmc: HttpAsks | None = None
@@ -183,6 +184,7 @@ class Lanes:
     fabric: HttpAsks | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     loose_ends: tuple[Callable[[], str], ...] = ()
+    bmc_user: str = ""
 
     def close(self) -> None:
         """Close every lane, the console last, whatever the others do."""

@@ -200,18 +200,35 @@ def test_a_check_reads_the_certificate_file(folder, monkeypatch, made, says):
 
 
 @pytest.mark.parametrize(
-    ("table", "key"),
+    ("table", "says"),
     [
-        ('[fabric]\nurl = "https://192.0.2.3"\nmachine = "m"', "fabric"),
+        ('url = "https://192.0.2.3"', "give pin"),
+        ('url = "http://192.0.2.3:8080"\nuser = "u"\npassword = { env = "X" }', "a login is sent over https only"),
+        (f'url = "https://192.0.2.3:8443"\npin = "sha256:{"ab" * 32}"\nuser = "u"', "user and password belong together"),
+        ('url = "ftp://192.0.2.3"', "takes http://HOST[:PORT]"),
+        ('url = "http://192.0.2.3/liqid"', "takes http://HOST[:PORT]"),
+        ('url = "http://192.0.2.3:0"', "takes http://HOST[:PORT]"),
     ],
 )
-def test_a_check_names_what_this_version_cannot_reach(folder, monkeypatch, table, key):
+def test_a_fabric_that_could_leak_a_login_or_be_somebody_else_is_refused(folder, monkeypatch, table, says):
     monkeypatch.setenv("BMC_PASSWORD", "x")
     file = folder / "b.toml"
-    file.write_text(f"{BENCH}\n{table}\n")
+    file.write_text(f'{BENCH}\n[fabric]\nmachine = "m"\n{table}\n')
     _, problems = checked(file)
     assert len(problems) == 1
-    assert f"b.toml: {key}: " in problems[0]
+    assert "b.toml: fabric" in problems[0]
+    assert says in problems[0]
+
+
+def test_a_check_says_what_of_the_fabric_is_reached(folder, monkeypatch):
+    monkeypatch.setenv("BMC_PASSWORD", "x")
+    file = folder / "b.toml"
+    table = f'[fabric]\nmachine = "m7"\nurl = "https://192.0.2.3:8443"\npin = "sha256:{"ab" * 32}"\nuser = "u"'
+    file.write_text(f'{BENCH}\n{table}\npassword = {{ env = "FABRIC_PASSWORD" }}\n')
+    lines, problems = checked(file)
+    assert "fabric: https://192.0.2.3:8443, where this machine is m7; it is only read" in lines
+    assert len(problems) == 1
+    assert "FABRIC_PASSWORD" in problems[0]
 
 
 def test_a_check_of_a_broken_file_lists_everything_that_is_wrong(folder):

@@ -109,7 +109,7 @@ def test_the_example_check_runs(person):
 def test_the_example_bench_is_understood(person):
     from harness.bench import load_bench
 
-    bench, ssh, console = [text for kind, text in BLOCKS if kind == "toml" and "[[firmware]]" not in text]
+    bench, ssh, console, fabric = [text for kind, text in BLOCKS if kind == "toml" and "[[firmware]]" not in text]
     bench = bench.replace("sha256:...", "sha256:" + "ab" * 32)
     assert load_bench(bench, "README.md").bmc is not None
     reached = load_bench(bench + ssh, "README.md").host
@@ -118,6 +118,9 @@ def test_the_example_bench_is_understood(person):
     both = load_bench(bench + console, "README.md")
     assert both.console is not None
     assert both.host is not None
+    asked = load_bench(bench + fabric, "README.md").fabric
+    assert asked is not None
+    assert asked.machine == "r640-07"
 
 
 def test_the_exit_statuses_are_those_of_the_code():

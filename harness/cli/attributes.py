@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ConfigError, UsageMistake
+from harness.cli.documents import read_document, write_document
+from harness.errors import ConfigError
 from harness.limits import Limit, exactly, limit_from_toml
 from harness.procedures.bios.settings import Unit
 from harness.secret import holds_secret
@@ -41,9 +39,7 @@ def read_unit(file: Path) -> Unit:
 
 
 def write_unit(unit: Unit, file: Path, *, force: bool) -> None:
-    """Write an export, whole or not at all. Raises UsageMistake where the file exists and ``force`` is False."""
-    if file.exists() and not force:
-        raise UsageMistake(f"{file} exists; --force overwrites it")
+    """Write an export, whole or not at all. Raises UsageMistake where it cannot be written."""
     document = {
         "schema": SCHEMA,
         "name": unit.name,
@@ -52,47 +48,44 @@ def write_unit(unit: Unit, file: Path, *, force: bool) -> None:
         "read_only": sorted(unit.facts),
         "redacted": list(unit.redacted),
     }
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        fresh.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        fresh.replace(file)
-    finally:
-        fresh.unlink(missing_ok=True)
+    write_document(document, file, force=force)
 
 
 def _document(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageMistake(f"no file {file}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(file), f"cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
-    try:
-        document = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
-        raise ConfigError(str(file), f"is not {'JSON' if file.suffix == '.json' else 'TOML'}: {error}") from None
-    if not isinstance(document, dict):
-        raise ConfigError(str(file), "takes a table of settings")
+    """A file of settings; what names a schema that is not read here is refused, whatever else it holds."""
+    document = read_document(file)
+    schema = document.get("schema", SCHEMA)
+    is_platform = isinstance(document.get("bios"), Mapping) and schema == 1
+    if schema != SCHEMA and not is_platform:
+        shown = ascii(schema) if isinstance(schema, str | int) else "no text"
+        raise ConfigError(str(file), f"{shown[:80]} is not known here; an export has {SCHEMA!r}", key="schema")
     return document
 
 
 def _unit(document: Mapping[str, Any], file: Path) -> Unit:
-    values, identity = _table(document.get("attributes")), _table(document.get("identity"))
-    listed = document.get("read_only")
+    values, identity = _table(document.get("attributes")), document.get("identity", {})
+    name, read_only = document.get("name", file.stem), document.get("read_only", [])
     if not values or not all(isinstance(value, str | int | float | bool) for value in values.values()):
         raise ConfigError(str(file), "takes a table of plain values", key="attributes")
-    for name in values:
-        _refuse_secret(name, file)
-    facts = frozenset(map(str, listed)) if isinstance(listed, list) else frozenset()
-    return Unit(str(document.get("name") or file.stem), {key: str(value) for key, value in identity.items()}, values, facts)
+    if not isinstance(name, str):
+        raise ConfigError(str(file), "takes a text", key="name")
+    if not isinstance(identity, Mapping) or not all(isinstance(value, str) for value in identity.values()):
+        raise ConfigError(str(file), "takes a table of texts", key="identity")
+    if not isinstance(read_only, list) or not all(isinstance(value, str) for value in read_only):
+        raise ConfigError(str(file), "takes a list of names", key="read_only")
+    for setting in values:
+        _refuse_secret(setting, file)
+    return Unit(name or file.stem, dict(identity), values, frozenset(read_only))
 
 
 def _limit(name: str, value: object, file: Path) -> Limit:
     _refuse_secret(name, file)
     try:
         return limit_from_toml(value)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ConfigError(str(file), str(error), key=name) from None
+    except RecursionError:
+        raise ConfigError(str(file), "its pattern is nested too deep", key=name) from None
 
 
 def _refuse_secret(name: str, file: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import locator
-from harness.bench import NO_PIN, PLACEHOLDER, Bench, placeholders, unsupported
+from harness.bench import NO_PIN, PLACEHOLDER, Bench, placeholders
 from harness.config import survey
 from harness.errors import ConfigError, UsageMistake
 
@@ -69,7 +69,6 @@ def describe(name: str) -> Iterator[str]:
     if bench is not None:
         yield f"bench {bench.name} ({file})"
         problems += placeholders(bench, str(file))
-        problems += unsupported(bench, str(file))
         yield from _describe_platform(bench, file, problems)
         yield from _describe_reach(bench, str(file), problems)
     if problems:
@@ -112,17 +111,33 @@ def _describe_reach(bench: Bench, where: str, problems: list[UsageMistake]) -> I
             yield f"host user {bench.host.user}: password from {login}, which is set"
         except ConfigError as missing:
             problems.append(missing)
+    if bench.fabric is not None:
+        yield from _describe_fabric(bench, where, problems)
     if bench.host is not None:
         yield f"host: via {bench.host.via} {bench.host.address}".rstrip()
 
 
-def _objections_to_ca(ca: str, where: str) -> Iterator[ConfigError]:
+def _describe_fabric(bench: Bench, where: str, problems: list[UsageMistake]) -> Iterator[str]:
+    if bench.fabric is None:
+        return
+    yield f"fabric: {bench.fabric.url}, where this machine is {bench.fabric.machine}; it is only read"
+    if (key := bench.fabric_password(where)) is not None:
+        try:
+            key.read()
+            yield f"fabric user {bench.fabric.user}: password from {key}, which is set"
+        except ConfigError as missing:
+            problems.append(missing)
+    if bench.fabric.ca:
+        problems += _objections_to_ca(bench.fabric.ca, where, "fabric.ca")
+
+
+def _objections_to_ca(ca: str, where: str, key: str = "bmc.ca") -> Iterator[ConfigError]:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=Path(ca).expanduser())
     except ssl.SSLError:
-        yield ConfigError(where, f"{ca} holds no PEM certificate", key="bmc.ca")
+        yield ConfigError(where, f"{ca} holds no PEM certificate", key=key)
     except OSError as error:
-        yield ConfigError(where, f"cannot read {ca}: {error.strerror}", key="bmc.ca")
+        yield ConfigError(where, f"cannot read {ca}: {error.strerror}", key=key)
 
 
 def _refuse_shadow(kind: str, name: str, known: tuple[str, ...], own: Path) -> None:

@@ -1,35 +1,36 @@
 """``bringup bios``: show, diff, plan, apply, clear, export and compare the BIOS settings of a bench.
 
-exit status     0 as wanted or done · 1 differs, or the product failed · 2 usage · 3 the bench failed
+exit status     0 as wanted or done · 1 differs (also what --no-reboot leaves to be set after the boot), or the product failed
+                2 usage · 3 the bench failed
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.cli.attributes import read_attributes, read_unit, write_unit
+from harness.cli.documents import check_target
 from harness.cli.machine import Machine, Wish, opened
-from harness.cli.streams import complain
-from harness.cli.streams import show as put
+from harness.cli.streams import complain, put
 from harness.clock import wall_time
 from harness.devices.bios_registry import Registry
 from harness.devices.idrac_facts import BiosState
-from harness.devices.jobs import Job
-from harness.errors import BenchError, Blame, DeviceError, OwnershipError, RedfishError, Unreadable, UsageMistake
-from harness.limits import Limit, Value
+from harness.errors import BenchError, Blame, RedfishError, Unreadable, UsageMistake
+from harness.limits import Limit
 from harness.platform import Platform
-from harness.procedures.bios.bring import look
+from harness.procedures.bios.bring import REST, look
 from harness.procedures.bios.change import Changed, change_bios
 from harness.procedures.bios.conflict import parse_conflict
 from harness.procedures.bios.danger import check_dangers
+from harness.procedures.bios.discard import Choice, discard
 from harness.procedures.bios.outline import outline
 from harness.procedures.bios.plan import differing, nearest
-from harness.procedures.bios.preflight import foreign_values
 from harness.procedures.bios.settings import Kind, Unit, compare, take_unit
-from harness.procedures.boot.post import sight
+from harness.procedures.bios.story import BiosStory
+from harness.secret import NOT_SHOWN
 
 FAILED, BROKEN = 1, 3
 
@@ -82,7 +83,7 @@ def plan(bench: str, attributes: Path | None, danger: Sequence[str], faults: Seq
     with opened(Wish(bench, danger=frozenset(danger), faults=faults)) as machine:
         platform = _wanting(machine.platform, wanted)
         story = look(machine.idrac.located(), platform, machine.consent, host=machine.host, every=True)
-        lines = outline(story, platform.boot, has_fabric=machine.fabric is not None)
+        lines = outline(story, platform.boot, has_fabric=machine.fabric is not None and machine.bench.fabric is None)
         return Page([machine.headline("BIOS plan"), *lines], 0 if story.plan.is_empty else FAILED)
 
 
@@ -116,9 +117,8 @@ def apply(asked: Application) -> Page:
     )
     with opened(wish) as machine:
         platform = _wanting(machine.platform, wanted)
-        put(machine.headline("BIOS apply") + "\n")
+        put(machine.headline("BIOS apply"))
         _keep_what_was(machine, platform, asked.reports)
-        _follow_post(machine)
         changed = change_bios(
             machine.idrac,
             platform,
@@ -129,59 +129,51 @@ def apply(asked: Application) -> Page:
             restarts=asked.restarts,
             conflict=conflict,
         )
-        if asked.attributes is not None and (mistakes := changed.story.plan.mistakes):
+        if asked.attributes is not None and not changed.story.earlier and (mistakes := changed.story.plan.mistakes):
             told = "; ".join(f"{mistake.attribute}: {mistake.reason}" for mistake in mistakes)
             raise UsageMistake(f"{asked.attributes}: {told}; nothing was changed")
-        return Page(_told(machine, platform, changed, asked), _status(changed))
+        return Page(_told(machine, platform, changed, asked), _status(machine, changed))
 
 
-def clear(bench: str, names: Sequence[str], job: str, attributes: Path | None, faults: Sequence[str]) -> Page:
+@dataclass(frozen=True)
+class Clearance:
+    """What ``clear`` was asked for: ``names`` of others' pending values and the waiting ``job`` that are to go too."""
+
+    bench: str
+    names: Sequence[str] = ()
+    job: str = ""
+    attributes: Path | None = None
+    faults: Sequence[str] = ()
+    assume_free: bool = False
+    steal_lock: str = ""
+
+
+def clear(asked: Clearance) -> Page:
     """Take pending values away: those that are wanted here anyway, and those that are named. One request clears all of them.
 
-    Raises OwnershipError where somebody else's would go too, or where a job waits that was not named.
+    Raises as ``discard`` does.
     """
-    wanted = None if attributes is None else read_attributes(attributes)
-    with opened(Wish(bench, writes=True, faults=faults)) as machine:
-        idrac = machine.idrac.located()
+    wanted = None if asked.attributes is None else read_attributes(asked.attributes)
+    wish = Wish(asked.bench, writes=True, assume_free=asked.assume_free, steal_lock=asked.steal_lock, faults=asked.faults)
+    with opened(wish) as machine:
         headline = machine.headline("BIOS clear")
-        idrac.insist_on(machine.tag)
-        pending = idrac.bios().pending
-        _refuse_foreign(pending, names, _wanting(machine.platform, wanted).bios.attributes)
-        jobs = _deletable(idrac.jobs(), job, pending)
-        if not pending and not jobs:
-            return Page([headline, "nothing is pending", f"hand-over: {machine.handover.line()}"])
-        listed = ", ".join([*(each.id for each in jobs), *sorted(pending)])
-        machine.handover.leave("clear", f"{listed} may be there still", "bringup bios clear")
-        for each in jobs:
-            idrac.delete_job(each.id)
-        if pending:
-            idrac.clear_pending()
-        if left := idrac.bios().pending:
-            raise DeviceError(f"{', '.join(sorted(left))} stay pending although they were cleared")
-        machine.handover.clear("clear")
-        told = [f"deleted {each.id}" for each in jobs] + [f"cleared {name} ({value})" for name, value in sorted(pending.items())]
-        return Page([headline, *told, "nothing is pending", f"hand-over: {machine.handover.line()}"])
-
-
-def _deletable(queue: Sequence[Job], named: str, pending: Mapping[str, Value | None]) -> list[Job]:
-    """The waiting BIOS job that was named. Raises OwnershipError for one that was not, and while any job is at work."""
-    active = [each for each in queue if each.is_active]
-    jobs = [each for each in active if each.is_bios]
-    at_work = next((each for each in active if each.is_running), None)
-    if at_work is not None and (jobs or pending):
-        raise OwnershipError(f"{at_work} is at work and must not be cut off; nothing was taken away")
-    for each in jobs:
-        if each.id != named:
-            raise OwnershipError(f"{each} waits; name it with --job {each.id}; nothing was taken away")
-    if named and not jobs:
-        raise OwnershipError(f"{named} is no BIOS job that waits; nothing was taken away")
-    return jobs
+        choice = Choice(
+            _wanting(machine.platform, wanted).bios.attributes,
+            asked.names,
+            asked.job,
+            f"bringup bios clear --bench {shlex.quote(asked.bench)}",
+            asked.assume_free,
+        )
+        gone = discard(machine.idrac.located(), choice, machine.handover, expected_tag=machine.tag, host=machine.host)
+        told = [f"deleted {each}" for each in gone.jobs] + [
+            f"cleared {name} ({value})" for name, value in sorted(gone.values.items())
+        ]
+        return Page([headline, *told, "nothing is pending", _handed_over(machine)])
 
 
 def export(bench: str, file: Path, faults: Sequence[str], *, force: bool) -> Page:
     """Write the settings of a bench to a file, without secrets."""
-    if file.exists() and not force:
-        raise UsageMistake(f"{file} exists; --force overwrites it")
+    check_target(file, force=force)
     with opened(Wish(bench, faults=faults)) as machine:
         unit = _unit_of(machine)
         write_unit(unit, file, force=force)
@@ -243,8 +235,12 @@ def _registry(machine: Machine) -> Registry:
 
 
 def _row(name: str, state: BiosState, registry: Registry) -> str:
-    pending = f"  pending: {state.pending[name]}" if name in state.pending else ""
-    return f"{name} = {state.attributes[name]}{pending}{_choices(name, state, registry)}"
+    is_secret = registry.is_password(name)
+    value, staged = (
+        NOT_SHOWN if is_secret and values.get(name) else values.get(name) for values in (state.attributes, state.pending)
+    )
+    pending = f"  pending: {staged}" if name in state.pending else ""
+    return f"{name} = {value}{pending}{_choices(name, state, registry)}"
 
 
 def _choices(name: str, state: BiosState, registry: Registry) -> str:
@@ -266,31 +262,6 @@ def _wanting(platform: Platform, wanted: dict[str, Limit] | None) -> Platform:
     return platform.model_copy(update={"bios": platform.bios.model_copy(update={"attributes": wanted})})
 
 
-def _refuse_foreign(pending: Mapping[str, Value | None], names: Sequence[str], wanted: Mapping[str, Limit]) -> None:
-    own = {name: limit.bounds[0] for name, limit in wanted.items() if limit.kind == "exactly"}
-    foreign = sorted(set(foreign_values(pending, own)) - set(names))
-    if foreign:
-        raise OwnershipError(
-            f"somebody else staged {', '.join(foreign)}, and clearing takes all pending values away; name them to clear them too: "
-            f"bringup bios clear {' '.join(foreign)}"
-        )
-
-
-def _follow_post(machine: Machine) -> None:
-    """Show the POST stage beside the job: one more read each time the job is looked at."""
-    tell = machine.clock.progress
-    idrac = machine.idrac.located()
-
-    def with_post(what: str, seconds: float, seen: object) -> None:
-        if what.startswith("JID_") and tell is not None:
-            with suppress(BenchError, DeviceError):
-                seen = f"{seen}; {sight(idrac.lc_status(), idrac.system())}"
-        if tell is not None:
-            tell(what, seconds, seen)
-
-    machine.clock.progress = with_post
-
-
 def _keep_what_was(machine: Machine, platform: Platform, reports: Path) -> None:
     """Keep all settings as they are before the first of them is changed, in the form that ``bringup rescue --restore`` takes.
 
@@ -302,39 +273,60 @@ def _keep_what_was(machine: Machine, platform: Platform, reports: Path) -> None:
     file = reports / f"bios-before-{wall_time():%Y%m%d-%H%M%S}-{machine.bench.name}.json"
     try:
         reports.mkdir(parents=True, exist_ok=True)
-        write_unit(_unit_of(machine), file, force=True)
-    except OSError as error:
-        raise UsageMistake(f"cannot keep the settings as they are in {file}: {error.strerror}; nothing was changed") from None
-    put(f"settings as they are now: {file} (bringup rescue --restore takes it)\n")
+        check_target(file, force=True)
+    except (OSError, UsageMistake) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageMistake(f"cannot keep the settings as they are in {file}: {why}; nothing was changed") from None
+    write_unit(_unit_of(machine), file, force=True)
+    put(f"settings as they are now: {file} (bringup rescue --restore takes it)")
 
 
 def _told(machine: Machine, platform: Platform, changed: Changed, asked: Application) -> list[str]:
     story = changed.story
-    handover = f"hand-over: {machine.handover.line()}"
     if story.stop is not None:
-        return [f"not applied ({story.stop.check}):", *(f"  {line}" for line in story.stop.text.splitlines()), handover]
+        done = [f"{line}, by boot {number}" for number, each in enumerate(story.earlier, 1) for line in _effects(each)]
+        title = f"not {'finished' if story.earlier else 'applied'} ({story.stop.check}):"
+        return [*done, title, *(f"  {line}" for line in story.stop.text.splitlines()), _handed_over(machine)]
     is_at_work = bool(story.writes) or story.is_resumed
     if not is_at_work and not story.earlier:
-        return [f"all {len(platform.bios.attributes)} settings are as wanted; no write was sent", handover]
+        return [f"all {len(platform.bios.attributes)} settings are as wanted; no write was sent", _handed_over(machine)]
     stories = (*story.earlier, story) if is_at_work else story.earlier
-    lines = [
-        f"{change.attribute}: {change.current} -> {each.values.get(change.attribute)}"
-        if asked.restarts
-        else f"{change.attribute}: {change.current} -> {change.target}, once the host restarts"
-        for each in stories
-        for change in each.plan.changes
-    ]
+    if not asked.restarts:
+        changes = (change for each in stories for change in each.plan.changes)
+        lines = [f"{change.attribute}: {change.current} -> {change.target}, once the host restarts" for change in changes]
+    else:
+        lines = [line for each in stories for line in _effects(each)]
     jobs = [str(each.job) for each in stories if each.job is not None]
     took = f"; {story.after.at - stories[0].history[0].at:.0f} s until read back" if story.after and stories[0].history else ""
     lines.append(f"by {'; '.join(jobs)}{took}")
+    lines += [f"warning: {warning}" for warning in dict.fromkeys(each for one in stories for each in _warnings(one))]
     lines += changed.proof
     if asked.restarts:
         lines.append("read back as wanted, no BIOS job is left, nothing is pending")
-    return [*lines, handover]
+    return [*lines, *(f"not yet: {rest}" for rest in _remaining(machine)), _handed_over(machine)]
 
 
-def _status(changed: Changed) -> int:
+def _effects(story: BiosStory) -> list[str]:
+    """What came of one attempt, a line a setting."""
+    return [f"{change.attribute}: {change.current} -> {story.values.get(change.attribute)}" for change in story.plan.changes]
+
+
+def _warnings(story: BiosStory) -> Sequence[str]:
+    return (*story.plan.warnings, *story.preflight.warnings)
+
+
+def _remaining(machine: Machine) -> list[str]:
+    """What a boot that is still to come leaves to be set."""
+    return [each.text for each in machine.handover.left if each.key == REST]
+
+
+def _handed_over(machine: Machine) -> str:
+    return f"hand-over: {machine.handover.line()}"
+
+
+def _status(machine: Machine, changed: Changed) -> int:
+    """What remains after a boot that is still to come differs all the same."""
     stop = changed.story.stop
     if stop is None:
-        return 0
+        return FAILED if _remaining(machine) else 0
     return BROKEN if stop.blame is Blame.BENCH or isinstance(stop.error, BenchError) else FAILED

@@ -43,7 +43,7 @@ class Wish:
     """What a command wants of a bench.
 
     ``writes`` takes the lock, that of the owner ``steal_lock`` where one is named. ``assume_free`` goes on where the host does not
-    tell who uses it. ``restarted`` lets a modelled machine have been restarted before.
+    tell who uses it. ``restarted`` lets a modelled machine have been restarted before, ``settled`` its settings be as wanted.
     """
 
     bench: str
@@ -53,6 +53,7 @@ class Wish:
     steal_lock: str = ""
     faults: Sequence[str] = ()
     restarted: bool = False
+    settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ def _reach(wish: Wish, bench: Bench, bench_file: Path, platform: Platform) -> Re
             raise UsageMistake(f"{bench_file}: this would restart the machine that it stands on; run it from another one")
         return reach_real(bench, bench_file, locked=wish.writes, steal_from=wish.steal_lock)
     if bench.lab.grade == "model":
-        return reach_model(wish.faults, bench.slots(platform, str(bench_file)), bench.name, restarted=wish.restarted)
+        slots = bench.slots(platform, str(bench_file))
+        return reach_model(wish.faults, slots, bench.name, delivered=not wish.settled, restarted=wish.restarted)
     return reach_virtual(bench, wish.faults, standing=True)
 
 
@@ -159,7 +161,7 @@ def _machine(wish: Wish, bench: Bench, platform: Platform, platform_file: Path, 
         consent=consent,
         redactor=redactor,
         handover=Handover(),
-        idrac=Idrac(Redfish(_guarded(lanes.bmc, consent, bench.service_tag, reach), clock)),
+        idrac=Idrac(Redfish(_guarded(lanes.bmc, consent, bench.service_tag, reach), clock), user=lanes.bmc_user),
         host=host,
         console=None if lanes.console is None else Console(lanes.console, clock),
         fabric=None if lanes.fabric is None else Fabric(GuardedFabric(lanes.fabric, consent, reach.insist_on_lock)),

@@ -16,7 +16,7 @@ from harness.limits import Limit
 from harness.procedures.bios.danger import check_dangers
 from harness.procedures.rescue import EVIDENCE, Rung, Scene, Trouble, ladder, save_evidence, survey, take
 
-Say = Callable[[str], None]
+Say = Callable[[str], object]
 Ask = Callable[[str], bool]
 
 
@@ -59,16 +59,16 @@ def rescue(asked: Asked, say: Say, ask: Ask | None) -> int:
 
 
 def _scene(machine: Machine, asked: Asked, restore: Mapping[str, Limit]) -> Scene:
-    owner = machine.bench.fabric.machine if machine.bench.fabric is not None else machine.bench.name
+    is_only_read = machine.bench.fabric is not None
     return Scene(
         machine.idrac.located(),
         machine.console,
-        machine.fabric,
+        None if is_only_read else machine.fabric,
         machine.platform,
         machine.consent,
         machine.handover,
         machine.tag,
-        owner,
+        machine.bench.name,
         asked.chassis_off,
         restore,
     )

@@ -1,5 +1,6 @@
 """The standard streams, which a caller may have closed, filled up or stopped reading.
 
+from a machine or a file     made visible: no control character, escape sequence or change of writing direction gets out
 closed before the start     something harmless takes the descriptor's place, so that no file of ours gets its number
 full, or the reader left    one line on standard error; what is left to write goes nowhere
 """
@@ -10,6 +11,8 @@ import contextlib
 import os
 import sys
 from pathlib import Path
+
+from harness.report.text import printable, visible
 
 
 def take_missing() -> bool:
@@ -46,8 +49,22 @@ def show(text: str) -> OSError | None:
     return None
 
 
+def put(line: str) -> OSError | None:
+    """One line on standard output, made visible; where that takes nothing, why, and what comes after it goes nowhere."""
+    return show(f"{visible(line)}\n")
+
+
 def complain(text: str) -> None:
-    """One line on standard error, if anybody takes it."""
+    """One line on standard error, made visible, if anybody takes it."""
+    _complain(visible(text))
+
+
+def complain_at_length(text: str) -> None:
+    """The same of several lines, for a fault of the harness itself."""
+    _complain(printable(text))
+
+
+def _complain(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"bringup: {text}\n")
         sys.stderr.flush()

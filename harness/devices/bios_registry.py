@@ -153,6 +153,10 @@ class Registry:
         free = {name: replace(attribute, is_read_only=False) for name, attribute in self.attributes.items()}
         return replace(self, attributes=free)
 
+    def is_password(self, name: str) -> bool:
+        """True where the value of ``name`` is a password, whatever it is called."""
+        return name in self.attributes and self.attributes[name].type == "Password"
+
     def is_read_only(self, name: str, before: Values, after: Values) -> bool:
         """True where ``name`` cannot be written in a request that leads from ``before`` to ``after``.
 

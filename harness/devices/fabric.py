@@ -1,12 +1,14 @@
 """The composable fabric's controller: which part sits in which slot, which machine it is given to, and taking parts away from it.
 
-    GET /liqid/api/v2/device/info/gpu  ─  {"response": {"code": 0, "errors": null, "data": [...]}}  ─  FabricPart ...
+    GET /liqid/api/v2/device/info/gpu  ─  {"response": {"code": 0, "errors": null, "data": [...]}}  ─┬─ FabricPart ...
+    GET /liqid/api/v2/predevice        ─  which machine has what, where the first list does not say ─┘  (joined by name)
 
 Paths, envelope and field names as public clients of Liqid's REST API use them (Liqid's SDKs, UIC Composastructure).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ from harness.errors import DeviceError
 from harness.ports import HttpAsks, HttpQuestion, Json
 
 GPU_INFO = "/liqid/api/v2/device/info/gpu"
+PREDEVICE = "/liqid/api/v2/predevice"
 FABRIC_EDIT = "/liqid/api/v2/fabric/edit"
 RELATE_GPU = "/liqid/api/v2/relate/gpu"
 FABRIC_REPROGRAM = "/liqid/api/v2/fabric/reprogram"
@@ -27,13 +30,26 @@ class FabricPart:
     """One part that the fabric knows.
 
     ``slot`` is its place by chassis and slot (``jbogB/slot07``), "" where the controller does not tell; ``owner`` the machine it
-    is given to, "" where it is free.
+    is given to, "" where it is free. ``location`` is the controller's own ``rack1-shelf2/node07``, "" where it has none,
+    ``id`` the part's PCI ids as ``10de:1e78``, "" where the controller does not tell them.
     """
 
     slot: str
     serial: str
     owner: str = ""
     model: str = ""
+    location: str = ""
+    id: str = ""
+
+    @property
+    def vendor(self) -> str:
+        """The part's PCI vendor id, four hex digits, or ""."""
+        return self.id.partition(":")[0]
+
+    @property
+    def place(self) -> str:
+        """Where it sits, by the best name that there is."""
+        return self.slot or self.location
 
 
 class Fabric:
@@ -47,10 +63,17 @@ class Fabric:
 
         Raises DeviceError where the controller refuses or answers nonsense.
         """
-        answer = self._asks.ask(HttpQuestion.observe("GET", GPU_INFO))
+        entries = self._read(GPU_INFO)
+        if any("mname" not in entry for entry in entries):
+            owners = {_word(entry, "name"): _word(entry, "mname") for entry in self._read(PREDEVICE)}
+            entries = [{"mname": owners.get(_word(entry, "name"), ""), **entry} for entry in entries]
+        return tuple(sorted((_part(entry) for entry in entries), key=lambda part: (part.slot, part.serial)))
+
+    def _read(self, path: str) -> list[Mapping[str, Any]]:
+        answer = self._asks.ask(HttpQuestion.observe("GET", path))
         if answer.status != 200:
-            raise DeviceError(f"fabric: GET {GPU_INFO}: HTTP {answer.status}{_errors(answer.body)}")
-        return tuple(sorted((_part(entry) for entry in _data(answer.body)), key=lambda part: (part.slot, part.serial)))
+            raise DeviceError(f"fabric: GET {path}: HTTP {answer.status}{_errors(answer.body)}")
+        return _data(answer.body, path)
 
     def detach(self, parts: Sequence[FabricPart]) -> None:
         """Take parts away from the machine that has them, all or none. For a machine that is off.
@@ -81,16 +104,16 @@ class Fabric:
             raise DeviceError(f"fabric: {method} {path}: HTTP {answer.status}{_errors(answer.body)}")
 
 
-def _data(body: object) -> list[Mapping[str, Any]]:
+def _data(body: object, path: str) -> list[Mapping[str, Any]]:
     """The entries of the envelope; code 0 is good."""
     response = body.get("response") if isinstance(body, Mapping) else None
     if not isinstance(response, Mapping) or "code" not in response:
-        raise DeviceError(f"fabric: GET {GPU_INFO}: the answer has no response envelope; is this the fabric's controller?")
+        raise DeviceError(f"fabric: GET {path}: the answer has no response envelope; is this the fabric's controller?")
     if response["code"] != 0:
-        raise DeviceError(f"fabric: GET {GPU_INFO}: code {response['code']}{_errors(body)}")
+        raise DeviceError(f"fabric: GET {path}: code {response['code']}{_errors(body)}")
     data = response.get("data")
     if not isinstance(data, list) or not all(isinstance(entry, Mapping) for entry in data):
-        raise DeviceError(f"fabric: GET {GPU_INFO}: its data is no list of parts")
+        raise DeviceError(f"fabric: GET {path}: its data is no list of parts")
     return data
 
 
@@ -107,7 +130,24 @@ def _part(entry: Mapping[str, Any]) -> FabricPart:
         serial=_word(entry, "serial_num"),
         owner="" if owner.lower() in _FREE else owner,
         model=_word(entry, "model"),
+        location=_location(entry.get("location")),
+        id=_id(_word(entry, "vid"), _word(entry, "did")),
     )
+
+
+def _id(vendor: str, device: str) -> str:
+    """Ids as the controller writes them (``0x10de``) in the form of a platform file; "" for anything else."""
+    words = [word.lower().removeprefix("0x").rjust(4, "0") for word in (vendor, device) if word]
+    return ":".join(words) if len(words) == 2 and all(re.fullmatch(r"[0-9a-f]{4}", word) for word in words) else ""
+
+
+def _location(value: object) -> str:
+    """A place by rack, shelf and node: numbers as recorded from a Director (moophat/nvidia_cnc_exporter, gpu.json)."""
+    steps = [value.get(step) for step in ("rack", "shelf", "node")] if isinstance(value, Mapping) else []
+    if not steps or not all(isinstance(step, int) and not isinstance(step, bool) for step in steps):
+        return ""
+    rack, shelf, node = steps
+    return f"rack{rack}-shelf{shelf}/node{node:02d}"
 
 
 def _word(entry: Mapping[str, Any], key: str) -> str:

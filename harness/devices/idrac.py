@@ -11,7 +11,9 @@ from dataclasses import replace
 from harness.devices.bios_registry import Registry, parse_registry
 from harness.devices.firmware import Firmware, parse_firmware
 from harness.devices.idrac_facts import (
+    Access,
     BiosState,
+    LcSettings,
     LcStatus,
     LogEntry,
     Manager,
@@ -38,17 +40,18 @@ LOCKDOWN = "Lockdown.1.SystemLockdown"
 
 
 class Idrac:
-    """One iDRAC. ``located`` gives a handle whose places were found by following links."""
+    """One iDRAC. ``located`` gives a handle whose places were found by following links; ``user`` is who is logged in, if known."""
 
-    def __init__(self, redfish: Redfish, places: Places | None = None) -> None:
+    def __init__(self, redfish: Redfish, places: Places | None = None, user: str = "") -> None:
         self.redfish = redfish
         self.clock = redfish.clock
         self.places = Places() if places is None else places
+        self.user = user
         self._is_located = places is not None
 
     def located(self) -> Idrac:
         """The same iDRAC with every place found by links from the service root; itself where they were. Raises DeviceError."""
-        return self if self._is_located else Idrac(self.redfish, find_places(self.redfish))
+        return self if self._is_located else Idrac(self.redfish, find_places(self.redfish), self.user)
 
     # ── the machine ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,12 +107,21 @@ class Idrac:
             )
         return system
 
-    def lockdown(self) -> str:
-        """``Enabled``, ``Disabled``, or empty where there is no lockdown mode. Raises Unreadable where it cannot be told."""
+    def access(self) -> Access:
+        """Whether anything may be set, and what our user may do. Raises Unreadable where lockdown cannot be told."""
         if not self.places.attributes:
-            return ""
+            return Access(user=self.user)
         attributes = table(self.places.attributes, self.redfish.get(self.places.attributes), "Attributes")
-        return word(self.places.attributes, attributes, LOCKDOWN) if LOCKDOWN in attributes else ""
+        lockdown = word(self.places.attributes, attributes, LOCKDOWN) if LOCKDOWN in attributes else ""
+        return Access(lockdown, self.user, _privileges(attributes, self.user))
+
+    def lc_settings(self) -> LcSettings:
+        """How the Lifecycle Controller is set, empty where this iDRAC has no such page. Raises DeviceError."""
+        if not self.places.lc_attributes:
+            return LcSettings()
+        body = self.redfish.get(self.places.lc_attributes)
+        state = text(body, "Attributes", "LCAttributes.1.LifecycleControllerState")
+        return LcSettings(state, text(body, "Attributes", "LCAttributes.1.CollectSystemInventoryOnRestart"))
 
     def lc_status(self) -> LcStatus:
         """Where the Lifecycle Controller and the host are. A POST that only reads.
@@ -294,6 +306,13 @@ def _job(place: str, body: Json, at: float, job_id: str = "") -> Job:
     if job.is_active:
         word(place, body, "JobType")
     return job
+
+
+def _privileges(attributes: Mapping[str, Json], user: str) -> int | None:
+    """The bits of the local user of that name: Users.N.UserName and Users.N.Privilege (a recorded R750, NVIDIA/libredfish)."""
+    keys = [key for key, name in attributes.items() if name == user and re.fullmatch(r"Users\.\d+\.UserName", key)] if user else []
+    bits = [attributes.get(key.replace("UserName", "Privilege")) for key in keys]
+    return bits[0] if len(bits) == 1 and isinstance(bits[0], int) and not isinstance(bits[0], bool) else None
 
 
 def _words(found: Json) -> tuple[str, ...]:

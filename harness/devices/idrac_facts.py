@@ -63,6 +63,31 @@ class BiosState:
 
 
 @dataclass(frozen=True)
+class Access:
+    """What may be set at all: ``lockdown`` is Enabled, Disabled or empty where there is no such mode.
+
+    ``privileges`` are the bits of Users.N.Privilege of the user who is logged in, None where that is not told (nobody known, or a
+    directory's user). Bits: cfgUserAdminPrivilege, Dell iDRAC8 2.05.05.05 RACADM reference guide.
+    """
+
+    lockdown: str = ""
+    user: str = ""
+    privileges: int | None = None
+
+
+@dataclass(frozen=True)
+class LcSettings:
+    """How the Lifecycle Controller is set: ``Enabled``, ``Disabled`` or another word; empty where it is not told.
+
+    ``controller`` is LCAttributes.1.LifecycleControllerState, ``inventory`` CollectSystemInventoryOnRestart (CSIOR); both Enabled
+    on recorded machines (NVIDIA/libredfish tests/mockups/dell).
+    """
+
+    controller: str = ""
+    inventory: str = ""
+
+
+@dataclass(frozen=True)
 class LcStatus:
     """The answer of GetRemoteServicesAPIStatus; ``server`` is where the host is, from POST to OutOfPOST (DellLCService.v1_7_1)."""
 

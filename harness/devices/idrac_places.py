@@ -20,6 +20,9 @@ SYSTEM_ID = "System.Embedded.1"
 MANAGER_ID = "iDRAC.Embedded.1"
 """The iDRAC's member of Managers."""
 
+LC_ID = "LifecycleController.Embedded.1"
+"""The Lifecycle Controller's page of attributes beside that of the iDRAC (NVIDIA/libredfish tests/mockups/dell)."""
+
 FILLING = 240.0
 """Seconds for an empty collection of systems or managers to fill: an R640 took two minutes after a forced clearing of its queue
 (github.com/redhat-performance/jetlag/issues/778)."""
@@ -52,6 +55,7 @@ class Places:
     attributes: str = f"{_MANAGER}/Oem/Dell/DellAttributes/iDRAC.Embedded.1"
     log: str = f"{_MANAGER}/LogServices/Lclog/Entries"
     video: str = f"{_MANAGER}/Oem/Dell/DellLCService/Actions/DellLCService.ExportVideoLog"
+    lc_attributes: str = f"{_MANAGER}/Oem/Dell/DellAttributes/{LC_ID}"
 
 
 def find_places(redfish: Redfish) -> Places:
@@ -80,6 +84,7 @@ def find_places(redfish: Redfish) -> Places:
         _place(_ending(dig(dell, "DellAttributes"), MANAGER_ID) or link(dell, "DellAttributes", 0)),
         _find_log(redfish, follow(manager, manager_path, "LogServices")),
         _action(dig(lc, "Actions"), "DellLCService.ExportVideoLog"),
+        _place(_ending(dig(dell, "DellAttributes"), LC_ID)),
     )
 
 

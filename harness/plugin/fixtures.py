@@ -73,7 +73,7 @@ def bmc(bringup_run: Run) -> Idrac:
     """The management controller."""
     if bringup_run.lanes.bmc is None:
         raise NotApplicable("the bench has no [bmc]")
-    return Idrac(Redfish(bringup_run.lanes.bmc, bringup_run.clock))
+    return Idrac(Redfish(bringup_run.lanes.bmc, bringup_run.clock), user=bringup_run.lanes.bmc_user)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 bench ─┬─ model ── in process, on a virtual clock
        ├─ qemu ─── a virtual machine of its own, or the one that `bringup lab up` keeps
-       └─ real ─── locked, then Redfish over TLS, console, ssh
+       └─ real ─── locked, then Redfish over TLS, console, ssh, the fabric's list
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.bench import Bench, unsupported
+from harness.bench import Bench
 from harness.clock import Clock, VirtualClock, WallClock
 from harness.errors import UsageMistake
 from harness.platform import Slot
-from harness.ports import CommandAsks, Lanes
+from harness.ports import CommandAsks, HttpAsks, Lanes
 from harness.secret import GivenSecret, Secret, SecretReference
 
 
@@ -95,9 +95,9 @@ def reach_virtual(bench: Bench, faults: Sequence[str], *, standing: bool = False
         console = SerialStream(machine.console_url, clock)
         if over_ssh and not isinstance(machine, Standing):
             ssh = SshCommands(machine.door.address, clock, options=machine.door.options)
-            return Lanes(bmc=bmc, host=ssh, console=console)
+            return Lanes(bmc=bmc, host=ssh, console=console, bmc_user=machine.user)
         shell = ConsoleShell(console, clock, user="root")
-        return Lanes(bmc=bmc, host=shell, console=shell.listener())
+        return Lanes(bmc=bmc, host=shell, console=shell.listener(), bmc_user=machine.user)
 
     secrets = (Secret(BMC_PASSWORD),) if there is None else (Secret(BMC_PASSWORD), Secret(there.password))
     return Reach(clock, "virtual-lab", secrets, open_lanes)
@@ -110,9 +110,8 @@ def reach_real(bench: Bench, bench_file: Path, *, locked: bool = True, steal_fro
     """
     from harness.live.lock import MachineLock, machine_name, owner_of_run
 
-    for refusal in unsupported(bench, str(bench_file)):
-        raise refusal
-    references = bench.password(str(bench_file)), bench.host_password(str(bench_file))
+    where = str(bench_file)
+    references = bench.password(where), bench.host_password(where), bench.fabric_password(where)
     secrets = tuple(reference.read() for reference in references if reference is not None)
     clock = WallClock()
     lock = MachineLock(machine_name(bench), owner_of_run(bench.name))
@@ -121,12 +120,14 @@ def reach_real(bench: Bench, bench_file: Path, *, locked: bool = True, steal_fro
         if locked:
             lock.acquire(steal_from=steal_from)
             held.callback(lock.release)
-        return _live_lanes(bench, *references, clock)
+        return _live_lanes(bench, *references[:2], clock, references[2])
 
     return Reach(clock, "hardware", secrets, open_lanes, lock.check if locked else lambda: None)
 
 
-def _live_lanes(bench: Bench, reference: SecretReference | None, login: SecretReference | None, clock: Clock) -> Lanes:
+def _live_lanes(
+    bench: Bench, reference: SecretReference | None, login: SecretReference | None, clock: Clock, key: SecretReference | None = None
+) -> Lanes:
     from harness.live.console import open_console
     from harness.live.http import RedfishHttp
 
@@ -134,13 +135,25 @@ def _live_lanes(bench: Bench, reference: SecretReference | None, login: SecretRe
     if bench.bmc is not None and reference is not None:
         bmc = RedfishHttp(bench.bmc.url, bench.bmc.user, reference, clock, pin=bench.bmc.pin, ca=bench.bmc.ca)
     loose_ends = () if bmc is None else (bmc.loose_end,)
+    fabric = _live_fabric(bench, key, clock)
+    user = "" if bench.bmc is None else bench.bmc.user
     console = None if bench.console is None else open_console(bench.console, clock)
     if bench.host is not None and bench.host.via == "console" and console is not None:
         from harness.live.shell import ConsoleShell
 
         shell = ConsoleShell(console, clock, user=bench.host.user, password=login)
-        return Lanes(bmc=bmc, host=shell, console=shell.listener(), loose_ends=loose_ends)
-    return Lanes(bmc=bmc, host=_live_host(bench, clock), console=console, loose_ends=loose_ends)
+        return Lanes(bmc=bmc, host=shell, console=shell.listener(), fabric=fabric, loose_ends=loose_ends, bmc_user=user)
+    return Lanes(bmc=bmc, host=_live_host(bench, clock), console=console, fabric=fabric, loose_ends=loose_ends, bmc_user=user)
+
+
+def _live_fabric(bench: Bench, key: SecretReference | None, clock: Clock) -> HttpAsks | None:
+    """The lane to the fabric's controller, which only reads."""
+    if bench.fabric is None:
+        return None
+    from harness.live.fabric import FabricHttp
+
+    table = bench.fabric
+    return FabricHttp(table.url, clock, user=table.user, password=key, pin=table.pin, ca=table.ca)
 
 
 def _live_host(bench: Bench, clock: Clock) -> CommandAsks | None:

@@ -26,8 +26,11 @@ class _Once:
 
 
 @contextmanager
-def orderly_ends() -> Iterator[None]:
-    """Let the first such signal end a block in order. A signal that the caller has ignored (nohup, ``&``) stays ignored."""
+def orderly_ends(*, is_last: bool = False) -> Iterator[None]:
+    """Let the first such signal end a block in order. A signal that the caller has ignored (nohup, ``&``) stays ignored.
+
+    ``is_last``: nothing but the end of the process comes after the block, so all of them are ignored from there on.
+    """
     if isinstance(signal.getsignal(signal.SIGTERM), _Once):
         yield
         return
@@ -41,4 +44,4 @@ def orderly_ends() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             # once the end was asked for, asking again must not cost the last lines, nor the exit status
-            signal.signal(number, signal.SIG_IGN if once.raised else handler)
+            signal.signal(number, signal.SIG_IGN if once.raised or is_last else handler)

@@ -10,8 +10,10 @@ import re
 from collections.abc import Sequence
 
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufdd0-\ufdef"
+    "\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
+_LAYOUT = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _BREAK = re.compile(r"[ \t]*\n\s*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
@@ -24,6 +26,11 @@ def printable(text: str) -> str:
 def one_line(text: str, limit: int = 2000) -> str:
     """``text`` on one line, at most about ``limit`` characters."""
     return clip(_BREAK.sub(" ", printable(text).strip()).replace("\t", " "), limit)
+
+
+def visible(text: str) -> str:
+    """``text`` whole and on one line, its line breaks and tabs as escapes: nothing in it can pass for a line of ours."""
+    return _HIDDEN.sub(_escape, text.translate(_LAYOUT))
 
 
 def first_sentence(text: str, limit: int = 200) -> str:
@@ -67,4 +74,4 @@ def is_inside(path: str) -> bool:
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -72,6 +72,7 @@ class Recorder:
             console=None if lanes.console is None else self.stream("console", lanes.console),
             fabric=None if lanes.fabric is None else self.asks("fabric", lanes.fabric),
             facts=lanes.facts,
+            bmc_user=lanes.bmc_user,
         )
         self._lanes = tuple(name for name in ("bmc", "host", "console", "fabric") if getattr(lanes, name) is not None)
         self._facts = dict(lanes.facts)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.cli import bios
-from harness.cli.attributes import read_attributes, read_unit, write_unit
-from harness.errors import ConfigError, OwnershipError, UsageMistake
+from harness.cli.attributes import read_attributes, read_unit
+from harness.errors import ConfigError, OwnershipError, Unreachable, UsageMistake
 from harness.lab.model.lanes import ModelBmc
+from harness.lab.model.machine import Machine
 from harness.limits import exactly
 from harness.ports import Effect
 from harness.procedures.bios.settings import Kind, Unit, compare
@@ -43,6 +45,10 @@ def asked(monkeypatch):
 
 def writes(asked):
     return [question.key for question in asked if question.effect is Effect.ACT]
+
+
+def clear(names=(), attributes=None, faults=(), **more):
+    return bios.clear(bios.Clearance(MODEL, names, attributes=attributes, faults=faults, **more))
 
 
 def write(folder, name, text) -> Path:
@@ -190,20 +196,20 @@ def test_a_danger_has_to_be_named_and_a_wrong_name_is_a_mistake(asked, tmp_path)
 
 def test_clear_refuses_what_somebody_else_staged_until_it_is_named(asked):
     with pytest.raises(OwnershipError, match="somebody else staged ProcX2Apic"):
-        bios.clear(MODEL, (), "", None, ("bios.preflight-pending",))
+        clear((), None, ("bios.preflight-pending",))
     assert writes(asked) == []
-    page = bios.clear(MODEL, ("ProcX2Apic",), "", None, ("bios.preflight-pending",))
+    page = clear(("ProcX2Apic",), None, ("bios.preflight-pending",))
     assert page.lines[1:] == ["cleared ProcX2Apic (Enabled)", "nothing is pending", NOTHING_LEFT]
     assert len(writes(asked)) == 1
 
 
 def test_clear_takes_what_is_wanted_here_without_a_name(tmp_path):
     file = write(tmp_path, "own.toml", 'ProcX2Apic = "Enabled"\n')
-    assert bios.clear(MODEL, (), "", file, ("bios.preflight-pending",)).lines[-2] == "nothing is pending"
+    assert clear((), file, ("bios.preflight-pending",)).lines[-2] == "nothing is pending"
 
 
 def test_clear_with_nothing_pending_writes_nothing(asked):
-    assert bios.clear(MODEL, (), "", None, ()).lines[1:] == ["nothing is pending", NOTHING_LEFT]
+    assert clear((), None, ()).lines[1:] == ["nothing is pending", NOTHING_LEFT]
     assert writes(asked) == []
 
 
@@ -319,12 +325,11 @@ def test_a_file_that_is_no_export_cannot_be_compared(tmp_path):
         read_unit(write(tmp_path, "a.json", "{}"))
 
 
-def test_an_export_that_cannot_be_written_leaves_nothing(tmp_path):
-    unit = Unit("u", {}, {"A": "b"})
+def test_an_export_to_a_folder_that_is_not_there_names_the_folder_and_asks_nothing(asked, tmp_path):
     file = tmp_path / "gone" / "a.json"
-    with pytest.raises(OSError, match="No such file"):
-        write_unit(unit, file, force=False)
-    assert not file.parent.exists()
+    with pytest.raises(UsageMistake, match=re.escape(f"no folder {file.parent}; make it first")):
+        bios.export(MODEL, file, (), force=False)
+    assert (asked, list(tmp_path.iterdir())) == ([], [])
 
 
 def test_the_commands_say_their_mistakes_in_one_line(shell):
@@ -346,4 +351,167 @@ def test_a_name_that_a_file_gives_wrong_is_a_mistake_of_that_file(asked, tmp_pat
     file = write(tmp_path, "typo.toml", 'MmioAbove4gb = "Enabled"\n')
     with pytest.raises(UsageMistake, match=r"typo\.toml: MmioAbove4gb: .*did you mean 'MmioAbove4Gb'\?; nothing was changed"):
         bios.apply(bios.Application(MODEL, attributes=file))
+    assert writes(asked) == []
+
+
+HOSTILE = "\x1b]0;owned\x07\u202eevil\u2069\x9b31m\r\nhand-over: nothing was left on the machine\u061c"
+RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
+
+
+@pytest.fixture
+def hostile(monkeypatch):
+    """A BMC that puts escape sequences into every text a person may see."""
+    ask = ModelBmc.ask
+
+    def poisoned(lane, question, on_line=None):
+        answer = ask(lane, question, on_line)
+        body = answer.body
+        if not isinstance(body, dict) or "/Registries/" in question.path:
+            return answer
+        for name in ("Model", "BiosVersion", "FirmwareVersion", "Message"):
+            if isinstance(body.get(name), str):
+                body = body | {name: body[name] + HOSTILE}
+        attributes = body.get("Attributes")
+        if question.path.endswith("/Bios"):
+            body = body | {"Attributes": attributes | {"AssetTag": HOSTILE, f"Odd{HOSTILE}": "x"}}
+        if question.path.endswith("/Bios/Settings") and question.method == "GET":
+            body = body | {"Attributes": attributes | {"NumLock": HOSTILE, f"New{HOSTILE}": "x"}}
+        return replace(answer, body=body)
+
+    monkeypatch.setattr(ModelBmc, "ask", poisoned)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "show",
+        "show AssetTag NumLock",
+        "diff",
+        "plan",
+        "apply",
+        "apply --no-reboot",
+        "apply --on-conflict wait",
+        "clear",
+        "export x.json",
+    ],
+)
+def test_nothing_that_a_machine_says_reaches_the_terminal_raw(hostile, words, capsys, monkeypatch):
+    from harness.cli import main
+
+    verb, *rest = words.split()
+    monkeypatch.setattr("sys.argv", ["bringup", "bios", verb, "--bench", MODEL, *rest])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr()
+    assert not RAW.findall(said.out + said.err)
+    assert "\\x1b]0;owned" in said.out + said.err
+    assert said.out.count("\nhand-over: ") <= 1
+    assert "\n hand-over" not in said.out
+
+
+def test_an_apply_that_leaves_a_second_boot_says_so_in_page_hand_over_and_status(tmp_path, monkeypatch):
+    start = Machine.__init__
+
+    def in_legacy_mode(machine, *given, **more):
+        start(machine, *given, **more)
+        machine.controller.bios.current["BootMode"] = "Bios"
+
+    monkeypatch.setattr(Machine, "__init__", in_legacy_mode)
+    file = write(tmp_path, "both.toml", 'BootMode = "Uefi"\nSecureBoot = "Enabled"\n')
+    page = bios.apply(bios.Application(MODEL, attributes=file, danger=("boot-mode", "secure-boot"), restarts=False))
+    rest = "SecureBoot Disabled -> Enabled: to be set after that boot, by the same command again (boot 2 of 2)"
+    assert page.lines[0] == "BootMode: Bios -> Uefi, once the host restarts"
+    assert page.lines[-2] == f"not yet: {rest}"
+    assert page.lines[-1].endswith(f" | {rest}")
+    assert page.status == 1
+
+
+def test_a_stop_after_the_first_of_two_boots_tells_what_that_boot_set(tmp_path, monkeypatch):
+    start, ask = Machine.__init__, ModelBmc.ask
+    machines = []
+
+    def in_legacy_mode(machine, *given, **more):
+        start(machine, *given, **more)
+        machine.controller.bios.current["BootMode"] = "Bios"
+        machines.append(machine)
+
+    def beside_a_colleague(lane, question, on_line=None):
+        settings = machines[-1].controller.bios
+        if "BiosAttributeRegistry" in question.path and settings.current["BootMode"] == "Uefi":
+            settings.pending.setdefault("NumLock", "Off")
+        return ask(lane, question, on_line)
+
+    monkeypatch.setattr(Machine, "__init__", in_legacy_mode)
+    monkeypatch.setattr(ModelBmc, "ask", beside_a_colleague)
+    file = write(tmp_path, "both.toml", 'BootMode = "Uefi"\nSecureBoot = "Enabled"\n')
+    page = bios.apply(bios.Application(MODEL, attributes=file, danger=("boot-mode", "secure-boot")))
+    assert page.lines[:2] == ["BootMode: Bios -> Uefi, by boot 1", "not finished (bios.preflight-pending):"]
+    assert "nothing was written" not in "\n".join(page.lines)
+    assert page.status == 3
+
+
+@pytest.mark.parametrize("target", [".", "/dev/null", "link.json"])
+def test_an_export_over_what_is_no_plain_file_is_one_line_and_asks_nothing(asked, target, tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "behind.json")
+    with pytest.raises(UsageMistake, match="only a plain file is written over"):
+        bios.export(MODEL, Path(target), (), force=True)
+    assert asked == []
+    assert not (tmp_path / "behind.json").exists()
+
+
+@pytest.mark.parametrize("verb", ["diff", "plan", "apply", "clear"])
+def test_a_file_of_settings_that_nobody_can_mean_asks_nothing_of_the_machine(asked, verb, capsys, monkeypatch, tmp_path):
+    from harness.cli import main
+
+    write(tmp_path, "deep.json", '{"A":' + "[" * 100_000 + "]" * 100_000 + "}")
+    monkeypatch.setattr("sys.argv", ["bringup", "bios", verb, "--bench", MODEL, "--attributes", "deep.json"])
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert done.value.code == 2
+    assert capsys.readouterr().err == "bringup: deep.json: is nested deeper than 16 tables and lists\n"
+    assert asked == []
+
+
+def test_a_failed_clear_names_the_bench_and_the_settings_in_its_undo(capsys, monkeypatch):
+    from harness.cli import main
+
+    ask = ModelBmc.ask
+
+    def cut(lane, question, on_line=None):
+        if "ClearPending" in question.path:
+            raise Unreachable("the connection was lost")
+        return ask(lane, question, on_line)
+
+    monkeypatch.setattr(ModelBmc, "ask", cut)
+    words = ["bringup", "bios", "clear", "--bench", MODEL, "--fault", "bios.preflight-pending", "ProcX2Apic"]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert done.value.code == 3
+    assert f"undo: bringup bios clear --bench {MODEL} ProcX2Apic" in capsys.readouterr().err
+
+
+def test_a_plan_and_an_apply_warn_of_inventory_that_is_not_collected():
+    fault = ("benign.csior-off",)
+    plan = bios.plan(MODEL, None, (), fault).lines
+    assert any("CSIOR" in line for line in plan[plan.index("could go wrong:") :])
+    assert plan[-1] == "result: can be applied"
+    page = bios.apply(bios.Application(MODEL, faults=fault))
+    assert page.status == 0
+    assert [line.startswith("warning: ") for line in page.lines if "CSIOR" in line] == [True]
+
+
+def test_a_machine_whose_lifecycle_controller_is_off_plans_why_nothing_would_be_written():
+    plan = bios.plan(MODEL, None, (), ("bios.preflight-lc.disabled",)).lines
+    assert any("the Lifecycle Controller is set to Disabled, so no job can be made (BIOS010)" in line for line in plan)
+    assert plan[-1] == "result: nothing would be written as the machine stands (bios.preflight-lc)"
+
+
+def test_a_user_who_may_only_look_is_told_by_the_plan_and_the_apply(asked):
+    fault = ("bios.preflight-lockdown.read-only-user",)
+    told = "user bringup may not control the server (privileges 0x1)"
+    assert any(told in line for line in bios.plan(MODEL, None, (), fault).lines)
+    page = bios.apply(bios.Application(MODEL, faults=fault))
+    assert (page.status, page.lines[0]) == (3, "not applied (bios.preflight-lockdown):")
+    assert told in page.lines[1]
     assert writes(asked) == []

@@ -37,7 +37,8 @@ def test_with_yes_it_goes_to_a_bare_boot_and_says_what_is_left(asked, tmp_path):
     assert any(line.startswith("bare: it started bare") for line in lines)
     assert lines[-1].startswith("hand-over: the host runs without its GPUs; undo: ")
     (folder,) = (tmp_path / "reports").iterdir()
-    assert {file.name for file in folder.iterdir()} == {"console.txt", "jobs.txt", "lc-log.txt", "screen.png", "state.txt"}
+    texts = {"boot-video.txt", "console.txt", "jobs.txt", "lc-log.txt", "settings.txt", "state.txt"}
+    assert {file.name for file in folder.iterdir()} == {"screen.png", *texts}
 
 
 def test_each_rung_is_asked_for_and_a_no_stops_before_it(asked):

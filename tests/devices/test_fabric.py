@@ -1,6 +1,6 @@
 import pytest
 
-from harness.devices.fabric import GPU_INFO, Fabric, FabricPart
+from harness.devices.fabric import GPU_INFO, PREDEVICE, Fabric, FabricPart
 from harness.errors import DeviceError
 from harness.ports import Effect, HttpAnswer
 
@@ -78,3 +78,50 @@ def test_a_refusal_or_nonsense_is_one_clear_line(body, status, words):
         Fabric(Controller(body, status)).parts()
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_part_has_its_controllers_own_location_and_vendor():
+    (part,) = Fabric(
+        Controller(envelope(entry(slot="", location={"rack": 1, "shelf": 2, "node": 7}, vid="0x10DE", did="0x1e78")))
+    ).parts()
+    assert (part.location, part.place) == ("rack1-shelf2/node07", "rack1-shelf2/node07")
+    assert (part.id, part.vendor) == ("10de:1e78", "10de")
+
+
+@pytest.mark.parametrize("ids", [{}, {"vid": "0x10de"}, {"vid": "NVIDIA", "did": "0x1e78"}, {"vid": "0x10de", "did": "0x123456"}])
+def test_ids_that_are_none_are_an_empty_word(ids):
+    part = Fabric(Controller(envelope(entry(**ids)))).parts()[0]
+    assert (part.id, part.vendor) == ("", "")
+
+
+@pytest.mark.parametrize("location", [None, {}, {"rack": 1, "shelf": 2}, {"rack": 1, "shelf": 2, "node": "x"}, [1, 2, 3], "r1"])
+def test_a_location_that_is_none_is_an_empty_word(location):
+    assert Fabric(Controller(envelope(entry(location=location)))).parts()[0].location == ""
+
+
+class TwoLists(Controller):
+    """Gives the parts without owners, and who has what in another list, as published of Liqid's Director."""
+
+    def ask(self, question, on_line=None):
+        self.asked.append(question)
+        return HttpAnswer(200, {}, self.body[question.path], 0.0, 0.0)
+
+
+def test_owners_come_from_the_second_list_where_the_first_has_none():
+    info = [{"name": f"gpu{number}", "serial_num": f"47{number}"} for number in range(3)]
+    owned = [
+        {"name": "gpu0", "mname": "r640-07"},
+        {"name": "gpu1", "mname": "n/a", "mach_id": "n/a"},
+        {"name": "nvme0", "mname": "x"},
+    ]
+    controller = TwoLists({GPU_INFO: envelope(*info), PREDEVICE: envelope(*owned)})
+    assert {part.serial: part.owner for part in Fabric(controller).parts()} == {"470": "r640-07", "471": "", "472": ""}
+    assert [(question.effect, question.path) for question in controller.asked] == [
+        (Effect.OBSERVE, GPU_INFO),
+        (Effect.OBSERVE, PREDEVICE),
+    ]
+
+
+def test_a_second_list_that_is_none_is_named():
+    with pytest.raises(DeviceError, match=f"GET {PREDEVICE}: its data is no list"):
+        Fabric(TwoLists({GPU_INFO: envelope({"name": "gpu0"}), PREDEVICE: {"response": {"code": 0, "data": 7}}})).parts()

@@ -8,6 +8,7 @@ import pytest
 
 from harness.clock import VirtualClock
 from harness.devices.idrac import Idrac
+from harness.devices.idrac_facts import Access
 from harness.devices.idrac_places import Places, find_member
 from harness.devices.redfish import Redfish
 from harness.errors import BenchError, DeviceError
@@ -216,20 +217,20 @@ def test_an_old_idrac_has_other_places_and_lacks_some(field_data, clock):
     assert idrac.places.attributes == "/redfish/v1/Managers/iDRAC.Embedded.1/Attributes"
     assert (idrac.places.dmtf_jobs, idrac.places.lc_status) == ("", "")
     assert idrac.bios().apply_times == ()
-    assert idrac.lockdown() == "Disabled"
+    assert idrac.access().lockdown == "Disabled"
 
 
 def test_what_an_idrac_does_not_have_is_not_asked_for(script):
     redfish, lane = script({})
     idrac = Idrac(redfish, Places(attributes="", screenshot=""))
-    assert idrac.lockdown() == ""
+    assert idrac.access() == Access()
     assert idrac.screenshot().image == b""
     assert lane.asked == []
 
 
 def test_a_recorded_lockdown_is_seen(field_data, clock):
     folder = field_data / "idrac/NVIDIA__libredfish/R750_idrac9_7.10.30.00_bios_1.13.2_lockdown"
-    assert Idrac(Redfish(Capture(folder, clock), clock)).lockdown() == "Enabled"
+    assert Idrac(Redfish(Capture(folder, clock), clock)).access().lockdown == "Enabled"
 
 
 def test_systems_that_show_up_late_are_waited_for(script, clock):

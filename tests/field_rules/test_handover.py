@@ -58,7 +58,7 @@ def test_what_a_clear_may_have_left_is_said_where_its_answer_is_lost(bringup, wi
     wire.before = lose
     done = bringup(*CLEAR, "ProcX2Apic", "--fault", "bios.preflight-pending")
     assert done.status == 3, done.text
-    assert done.handovers == ["ProcX2Apic may be there still; undo: bringup bios clear"]
+    assert done.handovers == ["ProcX2Apic may be there still; undo: bringup bios clear --bench model-lqd8360 ProcX2Apic"]
 
 
 @pytest.mark.parametrize(

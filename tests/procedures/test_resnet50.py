@@ -298,7 +298,9 @@ def test_two_ranks_that_differ_have_no_majority():
     report = a_report(gpus=GPUS[:2], ranks=(Rank(0, 0, "a"), Rank(1, 1, "b")), allreduce=AllReduce(2, 1024, 0))
     finding = judge_ranks(report, PLACES)
     assert outcomes(finding)["resnet50.parameter-hashes"] is Outcome.FAIL
-    assert finding.explanation.startswith("2 ranks ended with 2 different sets of parameters, and no majority says which is right\n")
+    assert finding.explanation.startswith(
+        "2 ranks ended with 2 different sets of parameters, and no majority says which is right\n"
+    )
 
 
 @pytest.mark.parametrize("different", [{"size": 64}, {"device": "cpu"}])

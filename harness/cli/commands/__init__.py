@@ -13,6 +13,7 @@ from harness.cli.commands.bios import bios_app, rescue_app
 from harness.cli.commands.bundles import bundle_app
 from harness.cli.commands.gpu import gpu_app
 from harness.cli.commands.lab import lab_app
+from harness.cli.commands.maps import map_app
 from harness.cli.commands.pcie import pcie_app
 from harness.cli.commands.runs import run_app
 from harness.cli.commands.smoke import smoke_app
@@ -34,6 +35,7 @@ app.add_typer(agent_app, name="agent")
 app.add_typer(bios_app, name="bios")
 app.add_typer(gpu_app, name="gpu")
 app.add_typer(lab_app, name="lab")
+app.add_typer(map_app, name="map")
 app.add_typer(pcie_app, name="pcie")
 app.add_typer(smoke_app, name="smoke")
 app.add_typer(tape_app, name="tape")

@@ -64,7 +64,6 @@ def bios_apply(  # noqa: PLR0917 - typer reads the options off the parameters
 ) -> None:
     """Change settings and restart the machine; end only when the values are read back after a proven new boot."""
     from harness.cli.bios import Application, apply
-    from harness.plugin.signals import orderly_ends
 
     asked = Application(
         bench=bench,
@@ -77,26 +76,23 @@ def bios_apply(  # noqa: PLR0917 - typer reads the options off the parameters
         steal_lock=steal_lock,
         reports=folder,
     )
-    with orderly_ends():
-        page = apply(asked)
-    _say(page)
+    _say(apply(asked))
 
 
 @bios_app.command("clear")
-def bios_clear(
+def bios_clear(  # noqa: PLR0917 - typer reads the options off the parameters
     bench: BenchOption,
     name: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pending settings of others to clear.")] = None,
     job: Annotated[str, typer.Option("--job", metavar="JID", help="The waiting BIOS job to delete with them.")] = "",
     attributes: AttributesOption = None,
+    assume_free: AssumeFreeOption = False,
+    steal_lock: StealLockOption = "",
     fault: FaultOption = None,
 ) -> None:
     """Take pending values away: those wanted here, and those that are named."""
-    from harness.cli.bios import clear
-    from harness.plugin.signals import orderly_ends
+    from harness.cli.bios import Clearance, clear
 
-    with orderly_ends():
-        page = clear(bench, name or (), job, attributes, fault or ())
-    _say(page)
+    _say(clear(Clearance(bench, name or (), job, attributes, fault or (), assume_free, steal_lock)))
 
 
 @bios_app.command("export")
@@ -123,8 +119,14 @@ def bios_compare(
 
 
 def _say(page: Page) -> None:
-    for line in page.lines:
-        typer.echo(line)
+    """Write the page; where standard output takes nothing, at least what is left on the machine goes to standard error."""
+    from harness.cli.streams import complain, put
+
+    lost = next((error for line in page.lines if (error := put(line)) is not None), None)
+    if lost is not None:
+        if page.lines[-1].startswith("hand-over: "):
+            complain(page.lines[-1])
+        raise lost
     raise typer.Exit(page.status)
 
 
@@ -145,9 +147,9 @@ def rescue(  # noqa: PLR0917 - typer reads the options off the parameters
     """Bring back a machine that does not start any more, rung by rung; without a terminal and --yes only show the ladder."""
     from harness.cli.rescue import Asked, on_terminal
     from harness.cli.rescue import rescue as climb
-    from harness.plugin.signals import orderly_ends
+    from harness.cli.streams import put
+    from harness.report.text import visible
 
     asked = Asked(bench, yes, chassis_off, restore, danger or (), folder, fault or (), steal_lock)
-    with orderly_ends():
-        status = climb(asked, typer.echo, typer.confirm if on_terminal() and not yes else None)
-    raise typer.Exit(status)
+    ask = (lambda question: typer.confirm(visible(question))) if on_terminal() and not yes else None
+    raise typer.Exit(climb(asked, put, ask))

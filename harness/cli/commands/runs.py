@@ -41,6 +41,9 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         Path | None,
         typer.Option("--lab-driver", metavar="DIR", help="Run a modelled machine's GPU workers on the driver libraries there."),
     ] = None,
+    grow: Annotated[
+        bool, typer.Option("--grow", help="1, 2, 4, 8, ... GPUs, a start each; runs no stage. Modelled machine.")
+    ] = False,
     fault: Annotated[list[str] | None, typer.Option("--fault", metavar="ID", help="Switch on a fault of the virtual lab.")] = None,
 ) -> None:
     """Qualify a machine, stage by stage. Without options: replay the bundled recording of a modelled machine."""
@@ -53,6 +56,15 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         raise UsageMistake("--apply and --no-apply exclude each other")
     if bench is None and (live or record):
         raise UsageMistake("--live and --record need --bench NAME: which machine?")
+    if grow:
+        if bench is None or not live or record or replay or no_apply:
+            raise UsageMistake(
+                "--grow restarts a machine at every step: give --bench NAME --live, and neither --record nor --no-apply"
+            )
+        from harness.cli import grow as grow_command
+
+        asked = grow_command.Asked(bench, assume_free, steal_lock, tuple(fault or ()))
+        raise typer.Exit(grow_command.grow(asked, typer.echo))
     settings = Settings(
         bench=bench or BUNDLED_BENCH,
         mode=choose_mode(named=bench is not None, live=live, replay=replay, record=record),

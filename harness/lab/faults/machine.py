@@ -81,12 +81,28 @@ _BIOS = (
         consequences=UNAPPLIED,
     ),
     Fault(
+        "bios.preflight-lockdown.read-only-user",
+        "The BMC's user may log in and look, and no more: every write is answered 403 InsufficientPrivilege.",
+        "bios.preflight-lockdown",
+        "Users.N.Privilege of recorded R750s (NVIDIA/libredfish); InsufficientPrivilege of DMTF's base message registry",
+        Blame.BENCH,
+        consequences=("boot.new-boot", *UNAPPLIED),
+    ),
+    Fault(
         "bios.preflight-lc",
         "Somebody left the host in the Lifecycle Controller (F10): ServerStatus LCUSC, a job would stay New with JCP024.",
         "bios.preflight-lc",
         "dell/iDRAC-Redfish-Scripting#108",
         Blame.BENCH,
         consequences=("boot.host-reach",),
+    ),
+    Fault(
+        "bios.preflight-lc.disabled",
+        "The Lifecycle Controller is switched off in its settings: no BIOS job can be made, BIOS010.",
+        "bios.preflight-lc",
+        "LCAttributes.1.LifecycleControllerState of recorded R750s (NVIDIA/libredfish); BIOS010 of Dell's EEMI registry",
+        Blame.BENCH,
+        consequences=UNAPPLIED,
     ),
     Fault(
         "bios.preflight-lc.occupied",
@@ -244,6 +260,12 @@ _BENIGN = (
         "The answer to the settings PATCH is lost, but everything was taken and the job is there.",
         None,
         "ansible-collections/community.general#3826: 400 or 403 although applied",
+    ),
+    Fault(
+        "benign.csior-off",
+        "The Lifecycle Controller collects no inventory on restart (CSIOR): the run warns and goes on.",
+        None,
+        "PR30 and RAC0772 of Dell's EEMI registry 2.9.0 tell to switch it on",
     ),
     Fault(
         "benign.old-shortage",

@@ -62,7 +62,9 @@ class IdracApplication:
         route, found = self._find("GET" if method == "HEAD" else method, plain)
         if route is None or not route.is_open:
             refused = (
-                self._check(headers, client) or self._delay() or disturbances.interrupt(self.server.controller, method, headers)
+                self._check(headers, client)
+                or self._delay()
+                or disturbances.interrupt(self.server.controller, method, plain, headers)
             )
             if refused is not None:
                 return refused

@@ -120,8 +120,8 @@ def _take(controller: Controller, body: Json) -> Reply:
     if not isinstance(wanted, dict):
         return refuse(400, Complaint("SYS428", ("Attributes",)))
     apply = body.get(APPLY)
-    if controller.is_locked_down:
-        return refuse(400, "SYS406")
+    if forbidden := controller.forbids("SYS406", makes_job=apply is not None):
+        return refuse(400, forbidden)
     if complaint := _reject_apply_time(controller.profile.apply_times, apply) or _reject_second(controller, next(iter(wanted), "")):
         return refuse(400, complaint)
     if rejected := controller.bios.reject(wanted):

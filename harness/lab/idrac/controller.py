@@ -81,6 +81,7 @@ class Controller:
         self.sessions = Sessions(Timeline(session_clock or clock), self.log, identity.user, identity.password)
         self.is_up = True
         self.is_locked_down = "bios.preflight-lockdown" in faults
+        self.has_lifecycle_controller = "bios.preflight-lc.disabled" not in faults
         self.inventory_at = -1.0
         self.staged_at: float | None = None
         self.back_at: float | None = None
@@ -103,6 +104,12 @@ class Controller:
             self.log.add("RAC0182", reason, category="Audit")
 
         self.timeline.after(RESTART, come_back)
+
+    def forbids(self, locked: str, *, makes_job: bool) -> str:
+        """The message id that refuses a change of settings as the iDRAC is set, ``locked`` under lockdown; empty for none."""
+        if self.is_locked_down:
+            return locked
+        return "BIOS010" if makes_job and not self.has_lifecycle_controller else ""
 
     def strikes(self, fault: str) -> bool:
         """True the first time, for a fault that happens once."""

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from harness.lab.idrac.controller import Controller
-from harness.lab.idrac.web import Json, Reply, refuse, refuse_precondition
+from harness.lab.idrac.mishaps import READ_ONLY_USER
+from harness.lab.idrac.web import Json, Reply, refuse, refuse_precondition, refuse_privilege
 
 UNWELL = 45.0
 """Assumption: seconds that an iDRAC answers with an empty 503 and then with LC060, or with SWC0700."""
@@ -18,14 +19,19 @@ UNWELL = 45.0
 JUMP = timedelta(hours=10)
 """The clock that a public report shows ran ten hours off within one (dell/iDRAC-Redfish-Scripting#128)."""
 
+_READS = ("GetRemoteServicesAPIStatus", "ExportServerScreenShot", "ExportVideoLog")
+"""Actions that only read."""
+
 _DATES = ("StartTime", "EndTime", "CompletionTime", "ActualRunningStartTime", "ActualRunningStopTime")
 
 
-def interrupt(controller: Controller, method: str, headers: Mapping[str, str]) -> Reply | None:
+def interrupt(controller: Controller, method: str, path: str, headers: Mapping[str, str]) -> Reply | None:
     """The reply in place of the page's, or None."""
     has = controller.faults.__contains__
     if "if-match" in headers and method == "POST" and (controller.profile.refuses_match_on_actions or has("idrac.transient-412")):
         return refuse_precondition()
+    if has(READ_ONLY_USER) and method != "GET" and not path.endswith(_READS) and "/Sessions" not in path:
+        return refuse_privilege()
     if method != "GET" or controller.staged_at is None:
         return None
     passed = controller.timeline.now - controller.staged_at

@@ -65,8 +65,8 @@ def routes(server: Server) -> tuple[Route, ...]:
             return refuse(400, Complaint("SYS428", ("TargetSettingsURI",)))
         if body["TargetSettingsURI"] != names.SETTINGS:
             return refuse(400, Complaint("SYS425", (str(body["TargetSettingsURI"]), "TargetSettingsURI")))
-        if controller.is_locked_down:
-            return refuse(400, "JCP041")
+        if forbidden := controller.forbids("JCP041", makes_job=True):
+            return refuse(400, forbidden)
         if queue.open(BIOS) is not None:
             return refuse(400, "SYS011")
         if not controller.bios.pending or "bios.job-before-reset" in controller.faults:

@@ -92,7 +92,9 @@ def routes(server: Server) -> tuple[Route, ...]:
         if values is None:
             return not_found(request.path)
         if request.names["id"] == "iDRAC.Embedded.1":
-            values = values | {"Lockdown.1.SystemLockdown": "Enabled" if controller.is_locked_down else "Disabled"}
+            values = values | mishaps.access_settings(controller)
+        if request.names["id"] == "LifecycleController.Embedded.1":
+            values = values | mishaps.lifecycle_settings(controller)
         return ok(
             {
                 "@odata.id": request.path,

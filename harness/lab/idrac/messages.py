@@ -40,6 +40,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "SYS406": (_NOTE, "Refused: system lockdown."),
     "JCP041": (_WARNING, "Job refused: system lockdown."),
     "BIOS008": (_NOTE, "Nothing is pending."),
+    "BIOS010": (_NOTE, "The Lifecycle Controller is not enabled; no job was made."),
     "BIOS011": (_NOTE, "A job exists; pending values stay."),
     "BIOS012": (_NOTE, "Nothing pending to delete."),
     "JCP000": (_NOTE, "Job created."),

@@ -26,6 +26,9 @@ FORGETFUL = 40.0
 
 NOBODYS_JOB = "JID_681204999999"
 
+READ_ONLY_USER = "bios.preflight-lockdown.read-only-user"
+"""The fault under which our user may log in and look, and no more."""
+
 _PICKY = "OsWatchdogTimer"
 
 
@@ -44,6 +47,25 @@ def shown(controller: Controller) -> dict[str, Value]:
     """The values that ``/Bios`` shows."""
     bios = controller.bios
     return bios.current | bios.pending if "idrac.bios-shows-pending" in controller.faults else bios.current
+
+
+def access_settings(controller: Controller) -> dict[str, Json]:
+    """What may be set and by whom: lockdown, and the one user."""
+    return {
+        "Lockdown.1.SystemLockdown": "Enabled" if controller.is_locked_down else "Disabled",
+        "Users.2.Privilege": 0x1 if READ_ONLY_USER in controller.faults else 0x1FF,
+        "Users.2.UserName": controller.identity.user,
+    }
+
+
+def lifecycle_settings(controller: Controller) -> dict[str, Json]:
+    """What of the Lifecycle Controller is set otherwise than delivered."""
+    settings: dict[str, Json] = {}
+    if not controller.has_lifecycle_controller:
+        settings["LCAttributes.1.LifecycleControllerState"] = "Disabled"
+    if "benign.csior-off" in controller.faults:
+        settings["LCAttributes.1.CollectSystemInventoryOnRestart"] = "Disabled"
+    return settings
 
 
 def locked(controller: Controller) -> set[str]:

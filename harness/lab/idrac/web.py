@@ -95,11 +95,21 @@ def refuse(status: int, *complaints: Complaint | str) -> Reply:
 
 def refuse_precondition() -> Reply:
     """412: If-Match names another version of the resource."""
+    return _refuse_with_base(412, "PreconditionFailed")
+
+
+def refuse_privilege() -> Reply:
+    """403: the user may not do this."""
+    return _refuse_with_base(403, "InsufficientPrivilege")
+
+
+def _refuse_with_base(status: int, name: str) -> Reply:
+    """An error body with a message of DMTF's base registry."""
     return Reply(
-        412,
+        status,
         {
             "error": {
-                "@Message.ExtendedInfo": [_base("PreconditionFailed", "Critical")],
+                "@Message.ExtendedInfo": [_base(name, "Critical")],
                 "code": f"{messages.BASE}.GeneralError",
                 "message": "See ExtendedInfo.",
             }

@@ -71,6 +71,7 @@ def open_model(
         console=ModelConsole(clock, machine),
         fabric=ModelFabric(clock, machine),
         facts={"source": "model", "service_tag": parts.SERVICE_TAG, **origins(workers.NAMES, real=real is not None)},
+        bmc_user=parts.BMC_USER,
     )
 
 

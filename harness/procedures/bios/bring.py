@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.consent import Consent
 from harness.devices.bios_registry import Registry
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
-from harness.errors import Blame, RedfishError, Unreadable
+from harness.errors import Blame, BringupError, RedfishError, TapeError, Unreadable
 from harness.platform import Platform
 from harness.procedures.bios.apply import apply
-from harness.procedures.bios.plan import differing, make_plan
+from harness.procedures.bios.plan import Change, differing, make_plan
 from harness.procedures.bios.preflight import LOCKED, judge, survey
-from harness.procedures.bios.story import ATTRIBUTES, BiosStory
+from harness.procedures.bios.story import ATTRIBUTES, RESULT, BiosStory
 from harness.procedures.handover import Handover
 from harness.procedures.stop import Stop
+
+REST = "bios.rest"
+"""The key under which the hand-over knows what a boot that is still to come leaves to be set."""
+
+_NOTHING = re.compile(r"\bnothing (was|is) (?=written|changed|restarted|staged)")
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,7 @@ def look(idrac: Idrac, platform: Platform, consent: Consent, *, host: Host | Non
         patience=platform.boot.no_progress if wants_to_write and not every else 0.0,
         host=host if wants_to_write else None,
         assume_free=consent.assume_free,
+        writes=wants_to_write,
     )
     registry, warning = _registry(idrac) if differs else (Registry(), "")
     plan = make_plan(before.attributes, wanted, registry, consent.danger, is_locked_down=found.lockdown == LOCKED)
@@ -103,15 +111,39 @@ def _carry_out(scene: _Scene, story: BiosStory) -> BiosStory:
         steps = story.plan.steps
         first = replace(story, plan=story.plan.step(0), earlier=earlier)
         done = apply(scene.idrac, first, scene.platform.boot, scene.handover, scene.tag, restarts=scene.restarts)
-        if done.stop is not None or len(steps) < 2 or not scene.restarts:
+        if done.stop is not None:
+            return _since_then(done)
+        if len(steps) < 2:
+            return done
+        if not scene.restarts:
+            _leave_rest(scene.handover, steps[1:])
             return done
         earlier = (*earlier, done)
-        story = look(scene.idrac, scene.platform, scene.consent, host=scene.host)
+        try:
+            story = replace(look(scene.idrac, scene.platform, scene.consent, host=scene.host), earlier=earlier)
+        except TapeError:
+            raise
+        except BringupError as error:
+            text = f"the machine could not be looked at again: {error}"
+            return _since_then(replace(done, earlier=earlier, stop=Stop(RESULT, text, error.blame)))
         if story.stop is not None or story.plan.is_empty:
-            return replace(story, earlier=earlier)
+            return _since_then(story)
         if not story.plan.can_be_written or len(story.plan.steps) >= len(steps):
             text = f"boot {len(earlier)} of {len(earlier) + len(steps) - 1} did not free what was to come after it\n{story.plan}"
-            return replace(story, earlier=earlier, stop=Stop(ATTRIBUTES, text))
+            return replace(story, stop=Stop(ATTRIBUTES, text))
+
+
+def _since_then(story: BiosStory) -> BiosStory:
+    """After an earlier boot, "nothing was written" of a stop is true of the rest alone, and says so."""
+    if story.stop is None or not story.earlier:
+        return story
+    return replace(story, stop=replace(story.stop, text=_NOTHING.sub(r"nothing more \1 ", story.stop.text)))
+
+
+def _leave_rest(handover: Handover, steps: Sequence[Sequence[Change]]) -> None:
+    """Say in the hand-over what the boot to come does not set yet, and who does."""
+    boots = ", then ".join(" and ".join(map(str, step)) for step in steps)
+    handover.leave(REST, f"{boots}: to be set after that boot, by the same command again (boot 2 of {len(steps) + 1})")
 
 
 def _why_not(story: BiosStory) -> str:

@@ -39,7 +39,7 @@ def outline(story: BiosStory, limits: Boot, *, has_fabric: bool) -> list[str]:
     lines += _section("stands in the way", (f"{stop.check}: {_first(stop)}" for stop in stops))
     if plan.changes:
         lines += _section("restarts", _restarts(story, limits))
-        lines += _section("could go wrong", _risks(plan))
+        lines += _section("could go wrong", _risks(story))
         lines += _section("ways back", _rescue(plan, has_fabric=has_fabric))
     return [*lines, _verdict(plan, stops)]
 
@@ -80,7 +80,9 @@ def _restarts(story: BiosStory, limits: Boot) -> Iterator[str]:
     yield f"a start may take {duration(limits.within)}; {duration(limits.no_progress)} without a new POST stage counts as stuck"
 
 
-def _risks(plan: Plan) -> Iterator[str]:
+def _risks(story: BiosStory) -> Iterator[str]:
+    plan = story.plan
+    yield from story.preflight.warnings
     yield "a job that stays Scheduled (PR30), fails at 100 % (PR31) or succeeds without effect: then what is ours is taken back"
     yield "a start that halts, loops (UEFI0256) or does not end: then no BIOS job can put the old values back"
     if len(plan.steps) > 1:

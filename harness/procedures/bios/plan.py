@@ -22,6 +22,7 @@ from harness.ports import Json
 from harness.procedures.bios.danger import Danger, unnamed
 from harness.procedures.bios.order import arrange
 from harness.procedures.bios.requests import without_done
+from harness.secret import NOT_SHOWN
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def make_plan(
     for name, limit in wrong.items():
         reason = mistakes[name] or unknown[name] or order.blocked.get(name, "")
         if reason or name not in sound:
-            gaps.append(Gap(name, current.get(name), limit, reason, bool(mistakes[name])))
+            gaps.append(_gap(name, current.get(name), limit, reason, is_mistake=bool(mistakes[name]), registry=rules))
         else:
             changes.append(Change(name, current.get(name), limit, sound[name]))
     by_name = {change.attribute: change for change in changes}
@@ -166,6 +167,13 @@ def make_plan(
         (*_warnings(sound, current, rules), *order.warnings),
         is_locked_down,
     )
+
+
+def _gap(name: str, now: Value | None, limit: Limit, reason: str, *, is_mistake: bool, registry: Registry) -> Gap:
+    """What the registry calls a password is told by name only, whatever that name is."""
+    if registry.is_password(name):
+        return Gap(name, NOT_SHOWN, exactly(NOT_SHOWN), reason, is_mistake)
+    return Gap(name, now, limit, reason, is_mistake)
 
 
 def differing(current: Mapping[str, Value | None], wanted: Mapping[str, Limit]) -> dict[str, Limit]:

@@ -55,9 +55,10 @@ class Difference:
 def take_unit(name: str, identity: Mapping[str, str], state: BiosState, registry: Registry) -> Unit:
     """The settings in effect, without secrets. What a rule makes read-only for now is a setting all the same."""
     free = registry.freed(state.attributes)
-    values = {key: value for key, value in state.attributes.items() if value is not None and not holds_secret(key)}
+    secrets = {key for key in state.attributes if holds_secret(key) or registry.is_password(key)}
+    values = {key: value for key, value in state.attributes.items() if value is not None and key not in secrets}
     facts = frozenset(key for key in values if key in free.attributes and free.attributes[key].is_read_only)
-    return Unit(name, identity, values, facts, tuple(sorted(key for key in state.attributes if holds_secret(key))))
+    return Unit(name, identity, values, facts, tuple(sorted(secrets)))
 
 
 def compare(units: Sequence[Unit]) -> tuple[Difference, ...]:

@@ -160,6 +160,14 @@ def test_lockdown_refuses_every_write_and_shows_in_the_registry(open_client: Cal
     assert all(entry["ReadOnly"] for entry in entries)
 
 
+def test_without_a_lifecycle_controller_no_job_is_made(open_client: Callable[..., Any]) -> None:
+    client = open_client("bios.preflight-lc.disabled")
+    assert client.ids(client.patch(WANTED)) == ["BIOS010"]
+    assert client.ids(client.ask("POST", names.OLD_JOBS, {"TargetSettingsURI": names.SETTINGS})) == ["BIOS010"]
+    settings = client.get(f"{names.ATTRIBUTES}/LifecycleController.Embedded.1")["Attributes"]
+    assert settings["LCAttributes.1.LifecycleControllerState"] == "Disabled"
+
+
 def test_an_attribute_that_cannot_be_set_says_so_in_the_registry(open_client: Callable[..., Any]) -> None:
     client = open_client("bios.attributes")
     assert client.ids(client.patch({"EmbVideo": "Enabled"})) == ["SYS427"]

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from harness.consent import Consent
+from harness.devices.bios_registry import Attribute, Registry
+from harness.devices.idrac_facts import BiosState
 from harness.errors import UsageMistake
+from harness.limits import exactly
 from harness.ports import HttpQuestion
 from harness.procedures.bios.change import change_bios
 from harness.procedures.bios.conflict import Conflict
 from harness.procedures.bios.danger import DANGERS
+from harness.procedures.bios.plan import make_plan
+from harness.procedures.bios.settings import take_unit
 from harness.procedures.guard import GuardedBmc
 from harness.secret import NOT_SHOWN, holds_secret
 
@@ -50,6 +55,23 @@ def test_the_guard_does_not_tell_the_password_that_it_refuses(lab):
         guarded.ask(question)
     assert VALUE not in str(refused.value)
     assert machine.lane.acts == []
+
+
+CODED = Registry("r", {"AdminCode": Attribute("AdminCode", "Password"), "NumLock": Attribute("NumLock", "Enumeration", ("On",))})
+
+
+def test_a_plan_tells_a_password_by_its_type_whatever_it_is_called():
+    plan = make_plan({"AdminCode": VALUE, "NumLock": "On"}, {"AdminCode": exactly("other-secret")}, CODED)
+    assert [gap.attribute for gap in plan.mistakes] == ["AdminCode"]
+    assert f"asks for AdminCode = {NOT_SHOWN}: it is a password" in str(plan)
+    assert VALUE not in repr(plan)
+    assert "other-secret" not in repr(plan)
+
+
+def test_an_export_leaves_out_a_password_by_its_type_whatever_it_is_called():
+    state = BiosState({"AdminCode": VALUE, "NumLock": "On"}, {}, "r", ())
+    unit = take_unit("u", {}, state, CODED)
+    assert (unit.values, unit.redacted) == ({"NumLock": "On"}, ("AdminCode",))
 
 
 def test_every_secret_belongs_to_the_class_that_must_be_named():
