@@ -108,7 +108,7 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *
 int nvmlDeviceGetPowerUsage(void *device, unsigned *out) { MAY(busy(device) ? 81000 : 28100); }
 int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out) { MAY(250000); }
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out) { GIVE(fault("heat", number(device), -1, 0) ? 95 : busy(device) ? 44 : 31); }
-/* 91 C shut down, 88 C slow down: what cards with this chip say; an assumption for the passive RTX 8000. */
+/* Shut down from 91 C on, slow down from 88 C on: assumptions. */
 int nvmlDeviceGetTemperatureThreshold(void *device, int which, unsigned *out) { MAY(which == 0 ? 91 : 88); }
 int nvmlDeviceGetPersistenceMode(void *device, int *out) { MAY(1); }
 int nvmlDeviceGetP2PStatus(void *a, void *b, int index, int *out) {

@@ -202,7 +202,7 @@ def _loopback(view: View, card: Card) -> dict[str, Any]:
 
 
 def _telemetry(view: View, card: Card, seconds: float) -> dict[str, Any]:
-    """Copying takes little power. The card slows down from 88 C on: what cards with this chip say, an assumption for this one."""
+    """Copying takes little power. That the card slows down from 88 C on is an assumption."""
     samples = max(1, int(seconds * 5))
     hot = "p2p.link-under-load.hot" in view.faults and card.slot == HOT
     fields: dict[str, Any] = {"index": card.index, "samples": samples, "power": round(81 + 3 * vary("copying", card.slot), 1)}
