@@ -215,6 +215,7 @@ class Pcie(Model):
 
     iommu: AnyLimit = Field(default_factory=lambda: one_of("off", "identity"))
     acs_redirect_between_gpus: Number = Field(default_factory=lambda: exactly(0))
+    corrected_errors: Annotated[Limit, limit_in("/min")] = Field(default_factory=lambda: at_most(8, "/min"))
     max_payload: Annotated[Limit, limit_in("B")] = Field(default_factory=lambda: one_of(128, 256, unit="B"))
     switch_bar: Bytes | None = None
 

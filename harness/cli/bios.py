@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.cli.attributes import read_attributes, read_unit, write_unit
 from harness.cli.documents import check_target
 from harness.cli.machine import Machine, Wish, opened
-from harness.cli.streams import complain, put
+from harness.cli.streams import Lines, complain
 from harness.clock import wall_time
 from harness.devices.bios_registry import Registry
 from harness.devices.idrac_facts import BiosState
@@ -102,8 +102,8 @@ class Application:
     reports: Path = Path("reports")
 
 
-def apply(asked: Application) -> Page:
-    """Bring the settings about. The hand-over line is said at every end, Ctrl-C included."""
+def apply(asked: Application, said: Lines) -> Page:
+    """Bring the settings about. The hand-over line is said at every end, Ctrl-C included. ``said`` tells what is known before."""
     check_dangers(asked.danger)
     conflict = parse_conflict(asked.on_conflict)
     wanted = None if asked.attributes is None else read_attributes(asked.attributes)
@@ -117,8 +117,9 @@ def apply(asked: Application) -> Page:
     )
     with opened(wish) as machine:
         platform = _wanting(machine.platform, wanted)
-        put(machine.headline("BIOS apply"))
-        _keep_what_was(machine, platform, asked.reports)
+        said.put(machine.headline("BIOS apply"))
+        if kept := _keep_what_was(machine, platform, asked.reports):
+            said.put(f"settings as they are now: {kept} (bringup rescue --restore takes it)")
         changed = change_bios(
             machine.idrac,
             platform,
@@ -262,14 +263,14 @@ def _wanting(platform: Platform, wanted: dict[str, Limit] | None) -> Platform:
     return platform.model_copy(update={"bios": platform.bios.model_copy(update={"attributes": wanted})})
 
 
-def _keep_what_was(machine: Machine, platform: Platform, reports: Path) -> None:
+def _keep_what_was(machine: Machine, platform: Platform, reports: Path) -> Path | None:
     """Keep all settings as they are before the first of them is changed, in the form that ``bringup rescue --restore`` takes.
 
-    A BIOS update or a cleared NVRAM wipes settings in the middle (findbugzero.com, Dell 399964). Raises UsageMistake where the
-    folder cannot be written.
+    Returns the file, None where nothing will be changed. A BIOS update or a cleared NVRAM wipes settings in the middle
+    (findbugzero.com, Dell 399964). Raises UsageMistake where the folder cannot be written.
     """
     if not differing(machine.idrac.located().bios().attributes, platform.bios.attributes):
-        return
+        return None
     file = reports / f"bios-before-{wall_time():%Y%m%d-%H%M%S}-{machine.bench.name}.json"
     try:
         reports.mkdir(parents=True, exist_ok=True)
@@ -278,7 +279,7 @@ def _keep_what_was(machine: Machine, platform: Platform, reports: Path) -> None:
         why = error.strerror if isinstance(error, OSError) else error
         raise UsageMistake(f"cannot keep the settings as they are in {file}: {why}; nothing was changed") from None
     write_unit(_unit_of(machine), file, force=True)
-    put(f"settings as they are now: {file} (bringup rescue --restore takes it)")
+    return file
 
 
 def _told(machine: Machine, platform: Platform, changed: Changed, asked: Application) -> list[str]:

@@ -24,7 +24,7 @@ from harness.devices.dumps.recognise import read_dump
 from harness.devices.pcie import Function
 from harness.procedures.analysis.analysis import Analysis, analyse
 from harness.procedures.analysis.diagnosis import Severity
-from harness.procedures.analysis.space import need_of
+from harness.procedures.analysis.room import need_of
 from harness.units import amount
 
 

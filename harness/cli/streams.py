@@ -54,6 +54,23 @@ def put(line: str) -> OSError | None:
     return show(f"{visible(line)}\n")
 
 
+class Lines:
+    """Lines of a command that changes a machine: what standard output does not take goes to standard error.
+
+    ``lost`` is why standard output took no more, None while it does.
+    """
+
+    def __init__(self) -> None:
+        self.lost: OSError | None = None
+
+    def put(self, line: str) -> None:
+        """Say one line, made visible."""
+        if self.lost is None:
+            self.lost = put(line)
+        if self.lost is not None:
+            complain(line)
+
+
 def complain(text: str) -> None:
     """One line on standard error, made visible, if anybody takes it."""
     _complain(visible(text))

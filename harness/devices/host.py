@@ -38,9 +38,9 @@ class Host:
         self._python = python
         self._wrapper = wrapper
 
-    def observe(self, *argv: str, timeout: float = 60.0) -> str:
-        """What a command that only reads prints. Raises CommandFailed where its exit status is not 0."""
-        question = CommandQuestion.observe(*argv, timeout=timeout)
+    def observe(self, *argv: str, name: str = "", timeout: float = 60.0) -> str:
+        """What a command that only reads prints; a tape calls it ``name``. Raises CommandFailed where its exit status is not 0."""
+        question = CommandQuestion.observe(*argv, name=name, timeout=timeout)
         answer = self._asks.ask(question)
         if answer.status != 0:
             raise CommandFailed(question.key, answer.status, _tail(answer))

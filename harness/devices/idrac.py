@@ -23,6 +23,7 @@ from harness.devices.idrac_facts import (
     System,
     parse_log_entry,
 )
+from harness.devices.idrac_pcie import BmcInventory, read_bmc_inventory
 from harness.devices.idrac_places import Places, find_places
 from harness.devices.jobs import Job, job_id_in, parse_dell_job, parse_dmtf_job
 from harness.devices.redfish import ROOT, Redfish, dig, is_place, link, messages, suffix, table, text, word
@@ -80,6 +81,7 @@ class Idrac:
             text(body, "BootProgress", "LastState"),
             _words(allowed),
             answer.at,
+            _distinct(dig(body, "PCIeDevices")),
         )
 
     def manager(self) -> Manager:
@@ -96,6 +98,10 @@ class Idrac:
         except RedfishError:
             members = list(self.redfish.members(place))
         return tuple(firmware for member in members if (firmware := parse_firmware(member)) is not None)
+
+    def pcie_devices(self) -> BmcInventory:
+        """The PCIe devices that the iDRAC lists. Raises DeviceError and BenchError where they cannot be asked for."""
+        return read_bmc_inventory(self.redfish, self.places.system)
 
     def insist_on(self, service_tag: str) -> System:
         """Read the service tag afresh, as before every write. Raises BenchError for any other machine."""
@@ -306,6 +312,12 @@ def _job(place: str, body: Json, at: float, job_id: str = "") -> Job:
     if job.is_active:
         word(place, body, "JobType")
     return job
+
+
+def _distinct(found: Json) -> tuple[str, ...]:
+    """The places that a list links to, each once, in the order of their first link; none where it is no list."""
+    places = (link(entry) for entry in found) if isinstance(found, list) else ()
+    return tuple(dict.fromkeys(place for place in places if place))
 
 
 def _privileges(attributes: Mapping[str, Json], user: str) -> int | None:

@@ -26,7 +26,11 @@ class ServiceRoot:
 
 @dataclass(frozen=True)
 class System:
-    """The host as the iDRAC sees it. ``boot_progress`` is empty on firmware before 7.00, ``at`` is the time of the answer."""
+    """The host as the iDRAC sees it. ``boot_progress`` is empty on firmware before 7.00, ``at`` is the time of the answer.
+
+    ``pcie_devices`` are the places of its PCIe devices, each once: some firmware links to a device once for each of its functions
+    (jenningsloy318/redfish_exporter#57; 18 links to 13 devices on a recorded R750, NVIDIA/libredfish tests/mockups/dell).
+    """
 
     service_tag: str
     model: str
@@ -36,6 +40,7 @@ class System:
     boot_progress: str = ""
     reset_types: tuple[str, ...] = ()
     at: float = 0.0
+    pcie_devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,14 @@ its masking; PUT is preceded by a GET of its own; importing it silences urllib3'
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import re
 import ssl
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,9 @@ FRUITLESS_LOGINS = 2
 LOST_LOGINS = 3
 """How many logins may be lost after they were sent: each may have left a session behind, and there are only 8."""
 
+MOST_HOLDERS = 8
+"""Sessions that are asked who holds them: an iDRAC9 has eight (WebServer.1.MaxNumberOfSessions, NVIDIA/libredfish)."""
+
 _METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
 _BODILESS = ("GET", "HEAD")
 _PRIVATE_HEADERS = frozenset({"set-cookie", "x-auth-token", "authorization"})
@@ -91,6 +95,7 @@ class RedfishHttp:
         self._fruitless = 0
         self._lost_logins = 0
         self._unended = 0
+        self._holders: str | None = None
         self._refusal: AuthRefused | None = None
         self._closed = False
 
@@ -210,10 +215,45 @@ class RedfishHttp:
         said = f"{self._url}: no session was opened: HTTP {answer.status}{_in_brackets(answer.body)}"
         ids = {name.rpartition(".")[2] for name in _message_ids(answer.body)}
         if SESSIONS_EXHAUSTED in ids:
-            return BenchError(f"{said}: its sessions are exhausted; log out of its web pages, or wait for old sessions to end")
+            if self._holders is None:
+                self._holders = self._list_holders()
+            held = f", held by {self._holders}" if self._holders else ""
+            way = f"have one ended (DELETE {SESSION_PATHS[0]}/ID)" if self._holders else "log out of its web pages"
+            return BenchError(f"{said}: its sessions are exhausted{held}; {way}, or wait for old sessions to end")
         if answer.status >= 500 or NOT_READY in ids:
             return Unreachable(f"{said}: the service is not ready, or its sessions are exhausted")
         return BenchError(said)
+
+    def _list_holders(self) -> str:
+        """Who holds the sessions, asked without one: by the login of a single request, once a lane. "" where that is not told.
+
+        The login was refused for the sessions and not for the password, so this is no second try of a wrong one; where it is
+        refused all the same (HTTP 401, also of a service whose Basic authentication is off), nothing further is asked.
+        """
+        try:
+            with self._single_logins():
+                for place in SESSION_PATHS:
+                    listed = self._exchange("GET", place, None, SESSION_SECONDS, None).answer
+                    if listed.status != 404:
+                        break
+                members = listed.body.get("Members") if isinstance(listed.body, Mapping) else None
+                places = [_own_path(member.get("@odata.id")) for member in members or () if isinstance(member, Mapping)]
+                known = [place for place in places if place][:MOST_HOLDERS]
+                bodies = [self._exchange("GET", each, None, SESSION_SECONDS, None).answer.body for each in known]
+        except BenchError:
+            return ""
+        return _name_holders([body for body in bodies if isinstance(body, Mapping)])
+
+    @contextmanager
+    def _single_logins(self) -> Iterator[None]:
+        """Send the login with each request of the block, as Basic, which an iDRAC wants unasked (redhat-performance/jetlag#848)."""
+        line = self._line or self._connect()
+        pair = f"{self._user}:{self._password.read().reveal()}"
+        line.adapter.login = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        try:
+            yield
+        finally:
+            line.adapter.login = ""
 
     def _exchange(self, method: str, path: str, body: Json | None, seconds: float, session: _Session | None) -> _Reply:
         """One request, sent once, and its answer."""
@@ -358,6 +398,16 @@ def _own_path(place: object) -> str:
     except ValueError:
         return ""
     return path if path.startswith(f"{SERVICE_ROOT}/") and "//" not in path and path not in SESSION_PATHS else ""
+
+
+def _name_holders(bodies: list[Mapping[str, Any]]) -> str:
+    """``operator from 192.0.2.7 (ids 1, 2), root (id 5)``: user, address where it is told, and the sessions of each."""
+    held: dict[str, list[str]] = {}
+    for body in bodies:
+        user, origin, number = (body.get(key) for key in ("UserName", "ClientOriginIPAddress", "Id"))
+        if isinstance(user, str) and user:
+            held.setdefault(f"{user} from {origin}" if isinstance(origin, str) and origin else user, []).append(str(number))
+    return ", ".join(f"{who} (id{'s' * (len(ids) > 1)} {', '.join(ids)})" for who, ids in held.items())
 
 
 def _message_ids(body: Json | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ This module imports requests, so only the first question of a lane imports it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import ssl
 from typing import Any
@@ -24,7 +25,15 @@ from requests.adapters import HTTPAdapter
 from harness.clock import Clock, Deadline
 
 _FOREIGN_LOGINS = ("Authorization", "Cookie")
-"""Headers that only a netrc file or an earlier answer can have put in: a session is carried by X-Auth-Token alone."""
+"""Headers that only a netrc file or an earlier answer can have put in: a session is carried by X-Auth-Token alone, and a login
+of a single request (``login``) is put in here, past everything that the library does with headers."""
+
+
+MOST = 64 * 1024 * 1024
+"""Bytes that an answer may have, unpacked. A registry has half a million, a boot video some millions; a service that pours without
+an end, or a small packed answer that swells, would fill this machine's memory long before its time is over."""
+
+_PIECE = 64 * 1024
 
 
 class GuardedSocket(ssl.SSLSocket):
@@ -91,6 +100,19 @@ class Guard(ssl.SSLContext):
             raise ssl.SSLCertVerificationError(f"certificate {seen} is not the pinned {self.pin}")
 
 
+def _read(answer: Response) -> bytes:
+    """The body, unpacked. Raises OSError where it is longer than MOST, and what the connection raises."""
+    pieces: list[bytes] = []
+    size = 0
+    for piece in answer.iter_content(_PIECE):
+        size += len(piece)
+        if size > MOST:
+            answer.close()
+            raise OSError(errno.EMSGSIZE, f"the answer is longer than {MOST // 1024**2} MiB")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
 class Unfollowed(Response):
     """An answer that is never followed elsewhere: a 3xx is given to the caller as it is."""
 
@@ -104,6 +126,7 @@ class GuardedAdapter(HTTPAdapter):
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
+        self.login = ""
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **pool: Any) -> None:
@@ -113,7 +136,11 @@ class GuardedAdapter(HTTPAdapter):
     def send(self, request: PreparedRequest, *positional: Any, **how: Any) -> Response:
         for name in _FOREIGN_LOGINS:
             request.headers.pop(name, None)
-        return super().send(request, *positional, **{**how, "proxies": None})
+        if self.login:
+            request.headers["Authorization"] = self.login
+        answer = super().send(request, *positional, **{**how, "proxies": None, "stream": True})
+        answer._content = _read(answer)  # what ``content`` gives; the library reads it that way
+        return answer
 
     def build_response(self, req: PreparedRequest, resp: Any) -> Response:
         answer = Unfollowed()

@@ -20,9 +20,11 @@ from harness.devices.firmware import Firmware
 from harness.devices.gpu import Gpu, Inventory, join, read_inventory
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
+from harness.devices.idrac_pcie import BmcInventory
 from harness.devices.p2p import Report as P2pReport
 from harness.devices.p2p import run_p2p
 from harness.devices.pcie import Snapshot, read_snapshot
+from harness.devices.pcie.watch import Watch, watch_links
 from harness.devices.redfish import Redfish
 from harness.devices.resnet50 import Report as Resnet50Report
 from harness.devices.resnet50 import run_resnet50
@@ -168,6 +170,12 @@ def pcie(host: Host) -> Snapshot:
 
 
 @pytest.fixture(scope="session")
+def links_watched(host: Host, platform: Platform) -> Watch | None:
+    """Fact: the links of the tree and its corrected errors, watched for half a minute; None where the platform has no GPUs."""
+    return None if platform.gpu is None else watch_links(host)
+
+
+@pytest.fixture(scope="session")
 def chain(bringup_run: Run, pcie: Snapshot, fabric: Fabric | None) -> Chain:
     """Which link of the enumeration chain lost which slot; with a fabric, its list is where the chain begins."""
     traced = trace(pcie, bringup_run.platform, bringup_run.slots, _attached(fabric))
@@ -190,6 +198,17 @@ def _attached(fabric: Fabric | None) -> tuple[FabricPart, ...] | None:
 def fabric_parts(fabric: Fabric | None) -> tuple[FabricPart, ...] | None:
     """Fact: what the fabric says is attached, None without a fabric."""
     return None if fabric is None else fabric.parts()
+
+
+@pytest.fixture(scope="session")
+def bmc_parts(bringup_run: Run, fabric: Fabric | None) -> BmcInventory | None:
+    """Fact: the PCIe devices that the BMC lists, as a further view of the fabric's parts; None without a fabric or a BMC."""
+    if fabric is None or bringup_run.lanes.bmc is None:
+        return None
+    try:
+        return Idrac(Redfish(bringup_run.lanes.bmc, bringup_run.clock)).pcie_devices()
+    except (BenchError, DeviceError) as error:
+        return BmcInventory(unread=f"the BMC's list of PCIe devices: {error}")
 
 
 @pytest.fixture(scope="session")

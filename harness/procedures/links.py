@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from harness.devices.pcie import Function, PortType, Snapshot, strip_stamp
+from harness.devices.pcie import Function, PortType, Snapshot, speed_of, strip_stamp
 from harness.devices.pcie.registers import LEGACY_SIZE
 from harness.platform import Slot
 
@@ -103,6 +103,24 @@ def reachable_generation(link: LinkEnds) -> int | None:
             return None
         ends.append(min(express.link.generation_most, express.link.target or express.link.generation_most))
     return min(ends)
+
+
+def tightest(links: Sequence[LinkEnds]) -> LinkEnds | None:
+    """The link that carries least of all on a way, the first from the root where several do; None where one was not read.
+
+    By the lanes in use and the generation that the link may rise to, so that a GPU at rest is not called the bottleneck.
+    """
+    capacities = [_capacity(link) for link in links]
+    known = [capacity for capacity in capacities if capacity is not None]
+    if not links or len(known) < len(links):
+        return None
+    return links[known.index(min(known))]
+
+
+def capacity_words(link: LinkEnds) -> str:
+    """What a link can carry, in words: ``x8 generation 3``; "" where it was not read."""
+    lanes, most = _lanes(link), reachable_generation(link)
+    return "" if lanes is None or most is None else f"x{lanes} generation {most}"
 
 
 def access_control(snapshot: Snapshot, slot: Slot, slots: Sequence[Slot]) -> AccessControl:
@@ -209,6 +227,17 @@ def why_unread(snapshot: Snapshot, functions: Sequence[Function] = ()) -> str:
     own = [unread for unread in snapshot.unread if wanted & set(unread.of)]
     general = [unread for unread in snapshot.unread if not unread.of]
     return "; ".join(str(unread) for unread in own or general) or "it was not read, and the machine did not say why"
+
+
+def _lanes(link: LinkEnds) -> int | None:
+    lanes = (width(link.upper), width(link.lower))
+    return None if lanes[0] is None or lanes[1] is None else min(lanes[0], lanes[1])
+
+
+def _capacity(link: LinkEnds) -> float | None:
+    """Lanes times speed, in GT/s. Generations 1 and 2 lose a fifth of it to their encoding (8b/10b)."""
+    lanes, speed = _lanes(link), speed_of(reachable_generation(link) or 0)
+    return None if lanes is None or speed is None else lanes * speed * (0.8 if speed < 8 else 1.0)
 
 
 def _port_type(function: Function) -> PortType | None:

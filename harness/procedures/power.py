@@ -41,6 +41,13 @@ COMING_ON = 60.0
 """Seconds in which a machine that was asked to start is seen to be on; recorded ones are within ten."""
 
 
+GRACEFUL = "GracefulRestart"
+"""The only restart of iDRAC9 3.15: the operating system is asked, and where none listens nothing happens."""
+
+LISTENING = 300.0
+"""Seconds in which an operating system that heard it is down: what Dell's Ansible modules give one to end."""
+
+
 class Wanted(StrEnum):
     """What a reset is for, whatever state the machine is in."""
 
@@ -171,7 +178,7 @@ WAYS: Mapping[tuple[Wanted, bool], Way] = {
 class ResetSent:
     """A reset that was asked for. ``is_answered`` is False where the answer was lost: only what happens can tell.
 
-    ``asked`` is 2 where a power-on came to nothing and was asked for again; ``at`` is the last one's time then.
+    ``asked`` is 2 where a power-on or a graceful restart came to nothing and was asked for again; ``at`` is the last one's time.
     """
 
     kind: str
@@ -232,10 +239,13 @@ def send_reset(idrac: Idrac, wanted: Wanted, *, expected_tag: str) -> ResetSent:
     """Ask for a reset once, right after reading the service tag again. Raises BenchError for another machine, DeviceError.
 
     A machine that is off and stays off is asked to start once more: firmware of the R640 and R650 took a power-on and did nothing
-    (redhat-performance/jetlag#245). Not where a job has begun to work meanwhile.
+    (redhat-performance/jetlag#245). Not where a job has begun to work meanwhile. A graceful restart, where the firmware offers no
+    other, is asked for once more too: an operating system that is still being loaded does not hear the first.
     """
     system = idrac.insist_on(expected_tag)
     kind = choose_reset(wanted, system)
+    if kind == GRACEFUL:
+        return _ask_until_heard(idrac, kind, expected_tag)
     sent = _ask(idrac, kind)
     if system.power_state != "Off" or wanted is not Wanted.RESTART or _comes_on(idrac):
         return sent
@@ -243,6 +253,31 @@ def send_reset(idrac: Idrac, wanted: Wanted, *, expected_tag: str) -> ResetSent:
         return sent
     idrac.insist_on(expected_tag)
     return replace(_ask(idrac, kind), asked=2)
+
+
+def _ask_until_heard(idrac: Idrac, kind: str, tag: str) -> ResetSent:
+    """Ask; where the host stays as it is for LISTENING seconds, ask once more, unless somebody's job has come meanwhile."""
+    known = {job.id for job in idrac.jobs()}
+    idrac.insist_on(tag)
+    sent = _ask(idrac, kind)
+    if _moves(idrac) or any(job.is_running or (job.is_active and job.id not in known) for job in idrac.jobs()):
+        return sent
+    idrac.insist_on(tag)
+    return replace(_ask(idrac, kind), asked=2)
+
+
+def _moves(idrac: Idrac) -> bool:
+    """False only where the host is seen to stay through POST and on."""
+
+    def look() -> bool:
+        return idrac.lc_status().server != "OutOfPOST" or idrac.system().power_state != "On"
+
+    try:
+        return idrac.clock.until(look, bool, what="the host to obey the graceful restart", every=10, within=LISTENING)
+    except Timeout as timeout:
+        return timeout.last is not False
+    except (BenchError, DeviceError):
+        return True
 
 
 def _comes_on(idrac: Idrac) -> bool:

@@ -40,6 +40,8 @@ def test_the_machine_is_the_one_that_the_bench_pins(contact: Contact, platform: 
         raise Blocked("the machine was never reached")
     measure("bmc.system", contact.system.model)
     measure("bmc.bios", contact.system.bios_version)
+    if contact.system.pcie_devices:
+        measure("bmc.pcie-devices", len(contact.system.pcie_devices))
     if contact.system.service_tag != contact.expected_tag:
         raise BenchError(
             f"service tag {contact.system.service_tag or 'missing'} answers, the bench pins {contact.expected_tag or 'none'}; "

@@ -12,7 +12,17 @@ from harness.errors import NotApplicable, NotMeasured
 from harness.platform import Link, Platform, Slot, Uplink
 from harness.plugin.measuring import Measure
 from harness.procedures.chain import Chain, model_for
-from harness.procedures.links import LinkEnds, generation, links_to, reachable_generation, uplink_links, why_unread, width
+from harness.procedures.links import (
+    LinkEnds,
+    capacity_words,
+    generation,
+    links_to,
+    reachable_generation,
+    tightest,
+    uplink_links,
+    why_unread,
+    width,
+)
 
 
 @pytest.mark.check("pcie.width")
@@ -25,6 +35,8 @@ def test_every_part_trains_at_full_width(slot: Slot, platform: Platform, pcie: S
     port = pcie.parent(function)
     if port is not None:
         measure("pcie.port-width", width(port), limit=wanted.width, part=slot, note=why_unread(pcie, [port]))
+    if (hop := tightest(links_to(pcie, slot.path))) is not None:
+        measure("pcie.tightest-hop", f"{hop}: {capacity_words(hop)}", part=slot)
 
 
 @pytest.mark.check("pcie.target-speed")

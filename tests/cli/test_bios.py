@@ -11,6 +11,7 @@ import pytest
 
 from harness.cli import bios
 from harness.cli.attributes import read_attributes, read_unit
+from harness.cli.streams import Lines
 from harness.errors import ConfigError, OwnershipError, Unreachable, UsageMistake
 from harness.lab.model.lanes import ModelBmc
 from harness.lab.model.machine import Machine
@@ -45,6 +46,10 @@ def asked(monkeypatch):
 
 def writes(asked):
     return [question.key for question in asked if question.effect is Effect.ACT]
+
+
+def apply(**more):
+    return bios.apply(bios.Application(MODEL, **more), Lines())
 
 
 def clear(names=(), attributes=None, faults=(), **more):
@@ -123,7 +128,7 @@ def test_a_plan_of_a_machine_in_lockdown_says_that_nothing_can_change():
 
 
 def test_apply_ends_with_the_proof_and_the_hand_over(asked, capsys):
-    page = bios.apply(bios.Application(MODEL))
+    page = apply()
     out = capsys.readouterr()
     assert page.status == 0
     assert page.lines[0] == "MmioAbove4Gb: Disabled -> Enabled"
@@ -139,7 +144,7 @@ def test_apply_ends_with_the_proof_and_the_hand_over(asked, capsys):
 
 
 def test_apply_keeps_the_settings_of_before_in_a_file_that_can_be_applied_again(capsys, tmp_path):
-    bios.apply(bios.Application(MODEL))
+    apply()
     (kept,) = (tmp_path / "reports").iterdir()
     assert f"settings as they are now: reports/{kept.name}" in capsys.readouterr().out
     before = read_attributes(kept)
@@ -150,19 +155,19 @@ def test_apply_keeps_the_settings_of_before_in_a_file_that_can_be_applied_again(
 def test_an_apply_that_cannot_keep_what_was_changes_nothing(asked, tmp_path):
     (tmp_path / "reports").write_text("in the way")
     with pytest.raises(UsageMistake, match="nothing was changed"):
-        bios.apply(bios.Application(MODEL))
+        apply()
     assert writes(asked) == []
 
 
 def test_apply_of_what_is_already_so_sends_no_write(asked, tmp_path):
     file = write(tmp_path, "same.toml", 'MmioAbove4Gb = "Disabled"\n')
-    page = bios.apply(bios.Application(MODEL, attributes=file))
+    page = apply(attributes=file)
     assert (page.status, page.lines[0]) == (0, "all 1 settings are as wanted; no write was sent")
     assert writes(asked) == []
 
 
 def test_apply_without_a_restart_leaves_the_job_and_says_how_to_undo_it(asked):
-    page = bios.apply(bios.Application(MODEL, restarts=False))
+    page = apply(restarts=False)
     assert page.status == 0
     assert "Scheduled: applies at the next reboot by anyone; undo: DELETE" in page.lines[-1]
     assert [key.split()[0] for key in writes(asked)] == ["PATCH"]
@@ -178,7 +183,7 @@ def test_apply_without_a_restart_leaves_the_job_and_says_how_to_undo_it(asked):
     ],
 )
 def test_apply_that_fails_tells_whose_fault_it_is_and_what_is_left(fault, status, check):
-    page = bios.apply(bios.Application(MODEL, faults=(fault,)))
+    page = apply(faults=(fault,))
     assert page.status == status
     assert page.lines[0] == f"not applied ({check}):"
     assert page.lines[-1].startswith("hand-over: ")
@@ -186,12 +191,12 @@ def test_apply_that_fails_tells_whose_fault_it_is_and_what_is_left(fault, status
 
 def test_a_danger_has_to_be_named_and_a_wrong_name_is_a_mistake(asked, tmp_path):
     file = write(tmp_path, "boot.toml", 'BootMode = "Bios"\n')
-    page = bios.apply(bios.Application(MODEL, attributes=file))
+    page = apply(attributes=file)
     assert page.status == 1
     assert "--danger boot-mode" in "\n".join(page.lines)
     assert writes(asked) == []
     with pytest.raises(UsageMistake, match="did you mean 'boot-mode'"):
-        bios.apply(bios.Application(MODEL, attributes=file, danger=("bootmode",)))
+        apply(attributes=file, danger=("bootmode",))
 
 
 def test_clear_refuses_what_somebody_else_staged_until_it_is_named(asked):
@@ -350,7 +355,7 @@ def test_a_plan_from_the_command_line_has_its_status(shell):
 def test_a_name_that_a_file_gives_wrong_is_a_mistake_of_that_file(asked, tmp_path):
     file = write(tmp_path, "typo.toml", 'MmioAbove4gb = "Enabled"\n')
     with pytest.raises(UsageMistake, match=r"typo\.toml: MmioAbove4gb: .*did you mean 'MmioAbove4Gb'\?; nothing was changed"):
-        bios.apply(bios.Application(MODEL, attributes=file))
+        apply(attributes=file)
     assert writes(asked) == []
 
 
@@ -418,7 +423,7 @@ def test_an_apply_that_leaves_a_second_boot_says_so_in_page_hand_over_and_status
 
     monkeypatch.setattr(Machine, "__init__", in_legacy_mode)
     file = write(tmp_path, "both.toml", 'BootMode = "Uefi"\nSecureBoot = "Enabled"\n')
-    page = bios.apply(bios.Application(MODEL, attributes=file, danger=("boot-mode", "secure-boot"), restarts=False))
+    page = apply(attributes=file, danger=("boot-mode", "secure-boot"), restarts=False)
     rest = "SecureBoot Disabled -> Enabled: to be set after that boot, by the same command again (boot 2 of 2)"
     assert page.lines[0] == "BootMode: Bios -> Uefi, once the host restarts"
     assert page.lines[-2] == f"not yet: {rest}"
@@ -444,7 +449,7 @@ def test_a_stop_after_the_first_of_two_boots_tells_what_that_boot_set(tmp_path, 
     monkeypatch.setattr(Machine, "__init__", in_legacy_mode)
     monkeypatch.setattr(ModelBmc, "ask", beside_a_colleague)
     file = write(tmp_path, "both.toml", 'BootMode = "Uefi"\nSecureBoot = "Enabled"\n')
-    page = bios.apply(bios.Application(MODEL, attributes=file, danger=("boot-mode", "secure-boot")))
+    page = apply(attributes=file, danger=("boot-mode", "secure-boot"))
     assert page.lines[:2] == ["BootMode: Bios -> Uefi, by boot 1", "not finished (bios.preflight-pending):"]
     assert "nothing was written" not in "\n".join(page.lines)
     assert page.status == 3
@@ -496,7 +501,7 @@ def test_a_plan_and_an_apply_warn_of_inventory_that_is_not_collected():
     plan = bios.plan(MODEL, None, (), fault).lines
     assert any("CSIOR" in line for line in plan[plan.index("could go wrong:") :])
     assert plan[-1] == "result: can be applied"
-    page = bios.apply(bios.Application(MODEL, faults=fault))
+    page = apply(faults=fault)
     assert page.status == 0
     assert [line.startswith("warning: ") for line in page.lines if "CSIOR" in line] == [True]
 
@@ -511,7 +516,15 @@ def test_a_user_who_may_only_look_is_told_by_the_plan_and_the_apply(asked):
     fault = ("bios.preflight-lockdown.read-only-user",)
     told = "user bringup may not control the server (privileges 0x1)"
     assert any(told in line for line in bios.plan(MODEL, None, (), fault).lines)
-    page = bios.apply(bios.Application(MODEL, faults=fault))
+    page = apply(faults=fault)
     assert (page.status, page.lines[0]) == (3, "not applied (bios.preflight-lockdown):")
     assert told in page.lines[1]
     assert writes(asked) == []
+
+
+@pytest.mark.parametrize("words", ["apply --no-reboot", "clear --fault bios.preflight-pending ProcX2Apic"])
+def test_what_is_left_on_the_machine_is_said_where_standard_output_takes_nothing(shell, words):
+    done = shell(f'"${{bringup[@]}}" bios {words.replace(" ", f" --bench {MODEL} ", 1)} >/dev/full')
+    assert done.returncode == 2
+    assert done.stderr.count("hand-over: ") == 1
+    assert "No space left on device" in done.stderr

@@ -210,6 +210,19 @@ def test_recorded_idracs_are_found_and_read(field_data, clock, capture, service_
     assert idrac.lc_mark() is not None
 
 
+def test_a_recorded_machine_that_links_to_its_devices_by_function_has_each_once(field_data, clock):
+    folder = field_data / "idrac/NVIDIA__libredfish/R750_idrac9_6.00.30.00_bios_1.8.2_H100"
+    redfish = Redfish(Capture(folder, clock), clock)
+    linked = redfish.get("/redfish/v1/Systems/System.Embedded.1")["PCIeDevices"]
+    assert (len(linked), len(Idrac(redfish).located().system().pcie_devices)) == (18, 13)
+
+
+@pytest.mark.parametrize("links", [None, "x", {}, [], [None, 7, {}, {"@odata.id": 7}, {"@odata.id": ""}]])
+def test_links_to_devices_that_are_rubbish_count_for_nothing(script, links):
+    redfish, _ = script({"GET /redfish/v1/Systems/System.Embedded.1": {"SKU": "MODEL01", "PCIeDevices": links}})
+    assert Idrac(redfish, Places()).system().pcie_devices == ()
+
+
 def test_an_old_idrac_has_other_places_and_lacks_some(field_data, clock):
     folder = field_data / "idrac/sailfishdell__sailfish/R740_idrac9_3.15.15.15_bios_0.4.1"
     idrac = Idrac(Redfish(Capture(folder, clock), clock)).located()

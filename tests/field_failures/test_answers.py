@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from harness.clock import WallClock
+from harness.devices.idrac import Idrac
+from harness.devices.redfish import Redfish
 from harness.errors import AuthRefused, BenchError, RedfishError
 from harness.lab.idrac import names
+from harness.lab.idrac.application import IdracApplication
+from harness.lab.model import parts
+from harness.live.http import RedfishHttp
 from harness.procedures.bios.story import BEFORE_RESET
 from harness.procedures.contact import make_contact
 from harness.procedures.handover import NOTHING
+from harness.secret import SecretReference
 
 WANTED = {"MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"}
 
@@ -56,6 +63,26 @@ def test_11_leaked_sessions_are_named_after_one_attempt(failing):
     assert [entry.arguments[0] for entry in machine.machine.controller.log.entries if entry.message_id == "USR0030"] == [
         "operator"
     ] * 8
+
+
+@pytest.mark.socket
+def test_11_who_holds_the_sessions_is_named(failing, monkeypatch):
+    pytest.importorskip("cheroot", reason="pip install 'bringup-harness[test]'")
+    pytest.importorskip("cryptography", reason="pip install 'bringup-harness[test]'")
+    from harness.lab.idrac.serve import serve
+
+    monkeypatch.setenv("MODEL_PASSWORD", parts.BMC_PASSWORD)
+    machine = failing("sessions-leaked")
+    log = machine.machine.controller.log
+    with serve(IdracApplication(machine.machine)) as served:
+        password = SecretReference(env="MODEL_PASSWORD")
+        lane = RedfishHttp(served.url, parts.BMC_USER, password, WallClock(), pin=served.pin)
+        contact = make_contact(Idrac(Redfish(lane, machine.clock)), parts.SERVICE_TAG)
+        lane.close()
+    assert "held by operator from 192.0.2.7 (ids 1, 2, 3, 4, 5, 6, 7, 8)" in str(contact.error)
+    assert isinstance(contact.error, BenchError)
+    assert [entry.message_id for entry in log.entries].count("USR0031") == 0, "no login was refused for its password"
+    assert len(machine.machine.controller.sessions.open) == 8, "nobody's session was ended"
 
 
 def test_11_the_harness_leaves_no_session_of_its_own(failing):

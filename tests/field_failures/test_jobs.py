@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
 from dataclasses import replace
 
 from harness.errors import Blame
-from harness.procedures.bios.preflight import JOBS
+from harness.procedures.bios.preflight import JOBS, PENDING
 from harness.procedures.bios.story import BEFORE_RESET, RESULT, STATE
 from harness.procedures.handover import NOTHING
 
@@ -52,12 +55,43 @@ def test_03_no_reset_is_sent_before_a_bios_job_is_scheduled(failing):
     story = machine.bring_bios()
     assert machine.patches == 1
     assert machine.lane.queued_at_reset in ([], [["BIOSConfiguration Scheduled"]])
-    if story.stopped:
-        assert story.stopped_by == BEFORE_RESET
-        assert "no job" in story.stopped
-        assert_nothing_left(machine)
-    else:
-        assert_done(machine, story)
+    assert story.stopped_by == BEFORE_RESET
+    assert "no job" in story.stopped
+    assert "run `bringup bios apply` again: it finds them pending, makes only their job" in story.stopped
+    assert_nothing_left(machine)
+
+
+def test_03_what_the_stop_says_to_do_schedules_the_values_and_goes_on(failing):
+    machine = failing("applytime-ignored")
+    stopped = machine.bring_bios().stopped
+    place, values = re.search(r"\(PATCH (\S+) (\{.*\})\)", stopped).groups()
+    machine.idrac.redfish.act("PATCH", place, json.loads(values))
+    story = machine.bring_bios()
+    assert story.stopped == ""
+    assert (machine.patches, machine.jobs_asked_for, len(machine.resets)) == (2, 1, 1), "one PATCH by the run, one by hand"
+    assert machine.lane.queued_at_reset == [["BIOSConfiguration Scheduled"]]
+    assert {name: machine.current[name] for name in WANTED} == WANTED
+    assert_nothing_left(machine)
+
+
+def test_03_what_somebody_staged_and_no_job_would_apply_is_scheduled_by_the_command_that_the_stop_names(failing):
+    machine = failing("applytime-ignored")
+    take = machine.lane.lane.ask
+
+    def ask(question, on_line=None):
+        if question.path.endswith("/BiosRegistry"):  # somebody comes after this run had looked
+            machine.machine.controller.bios.stage({"ProcX2Apic": "Enabled"})
+        return take(question, on_line)
+
+    machine.lane.lane.ask = ask
+    story = machine.bring_bios()
+    assert (story.stopped_by, story.stop.blame, machine.patches) == (PENDING, Blame.BENCH, 0)
+    file = tomllib.loads(re.search(r"\(TOML: (.*?)\)", story.stopped)[1].replace(", ", "\n"))
+    machine.lane.lane.ask = take
+    again = machine.wanting(**file).bring_bios()
+    assert again.stopped == ""
+    assert (machine.patches, machine.jobs_asked_for, len(machine.resets)) == (0, 1, 1)
+    assert machine.current["ProcX2Apic"] == "Enabled"
 
 
 def test_04_a_200_without_location_is_no_job_and_the_queue_is_looked_at(failing):

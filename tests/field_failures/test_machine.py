@@ -70,8 +70,11 @@ def test_26_a_device_that_is_linked_once_for_each_function_is_one_device(failing
     machine = failing("duplicate-devices")
     linked = [link(each) for each in machine.idrac.redfish.get(names.SYSTEM)["PCIeDevices"]]
     assert (len(linked), len(set(linked))) == (5, 2)
+    assert machine.idrac.system().pcie_devices == tuple(dict.fromkeys(linked))
+    assert len(machine.idrac.pcie_devices().devices) == 2
     story = machine.bring_bios()
     assert story.stopped == ""
+    assert len(story.preflight.system.pcie_devices) == 2
 
 
 def test_27_a_machine_out_of_io_space_is_switched_off_and_hands_are_asked_for(failing):
@@ -81,6 +84,16 @@ def test_27_a_machine_out_of_io_space_is_switched_off_and_hands_are_asked_for(fa
     assert machine.resets[-1] == "ForceOff"
     assert machine.machine.status().power == "Off"
     assert "hands are needed" in story.stop.text
+    assert "`bringup rescue --bench BENCH`" in story.stop.text
+    assert "detaching the GPUs" in story.stop.text
+    assert "BIOS 2.21.2 is not on the platform's deny list (2.4.7); where it is at fault, add it to bios.deny" in story.stop.text
+
+
+def test_27_a_denied_bios_is_named_where_the_start_loops(failing):
+    machine = failing("io-space-loop", "bios.version")
+    story = machine.bring_up()
+    assert (story.stop.check, "UEFI0256" in story.stop.text) == (LOOP, True)
+    assert "BIOS 2.4.7 is on the platform's deny list (2.4.7): replace it once the host starts bare" in story.stop.text
 
 
 def test_27b_a_post_that_does_not_get_on_ends_at_its_own_limit(failing):

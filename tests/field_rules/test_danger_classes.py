@@ -33,6 +33,7 @@ ELSEWHERE = {
     "mmio": "MmioAbove4Gb has to be on before it can be set off",
     "password": "no file may hold one",
     "tpm": "this BIOS has none",
+    "power-cycle": "a request: it reads None again whatever came of it",
 }
 
 
@@ -69,6 +70,16 @@ def test_the_same_change_is_made_once_its_class_is_named(bringup, wire, tmp_path
     done = bringup("bios", "apply", "--bench", MODEL, *a_file(tmp_path, *CHANGES[case]), *naming({class_of(case)}))
     assert done.status == 0, done.text
     assert wire.machine.controller.bios.current[CHANGES[case][0]] == CHANGES[case][1]
+
+
+def test_a_power_cycle_of_the_whole_machine_is_not_asked_for_unnamed(bringup, wire, tmp_path):
+    request = a_file(tmp_path, "PowerCycleRequest", "FullPowerCycle")
+    done = bringup("bios", "apply", "--bench", MODEL, *request, *naming(set(NAMES) - {"power-cycle"}))
+    assert (done.status, wire.writes) == (1, [])
+    assert "--danger power-cycle" in done.text
+    done = bringup("bios", "apply", "--bench", MODEL, *request, *naming({"power-cycle"}))
+    assert done.status == 0, done.text
+    assert '"PowerCycleRequest": "FullPowerCycle"' in wire.writes[0].body
 
 
 def test_windows_above_4_gib_are_not_switched_off_unnamed(bringup, wire, tmp_path):

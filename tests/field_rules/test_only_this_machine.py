@@ -113,8 +113,21 @@ def test_a_machine_that_somebody_else_holds_is_not_even_asked(served, wire, word
     assert wire.sent == []
 
 
+def job_is_seen(sent, machine):
+    """The job was looked at after the PATCH: what comes next is the restart."""
+    return bool(machine.controller.jobs.jobs) and "/Jobs" in sent.path
+
+
+MOMENTS = {
+    "before the PATCH": (lambda sent, _: "BiosRegistry" in sent.path, []),
+    "after the PATCH": (lambda sent, _: sent.method == "PATCH", ["PATCH"]),
+    "before the reset": (job_is_seen, ["PATCH"]),
+}
+
+
 @pytest.mark.socket
-def test_a_command_whose_lock_was_stolen_writes_no_more(served, wire):
+@pytest.mark.parametrize(("moment", "written"), MOMENTS.values(), ids=MOMENTS)
+def test_a_command_whose_lock_was_stolen_writes_no_more(served, wire, moment, written):
     service = served(fast=True)
     theirs = MachineLock(parts.SERVICE_TAG, "bob@elsewhere night run", service.folder / "bringup-locks")
 
@@ -123,11 +136,45 @@ def test_a_command_whose_lock_was_stolen_writes_no_more(served, wire):
         theirs.acquire(steal_from=holding.owner)
         return holding.owner
 
-    stolen = wire.once(lambda sent, _: sent.method == "PATCH", steal)
+    stolen = wire.once(moment, steal)
     done = service.bringup("bios", "apply", "--bench", "BENCH")
     theirs.release()
     assert len(stolen) == 1
     assert done.status != 0
-    assert [sent.method for sent in wire.writes] == ["PATCH"]
-    assert "MmioAbove4Gb" in done.handovers[-1], "what stays is said"
+    assert [sent.method for sent in wire.writes] == written
+    assert "bob@elsewhere night run" in done.text, "who has it now is said"
+    (said,) = done.handovers
+    assert ("MmioAbove4Gb" in said) is bool(written), "what stays is said, and nothing else"
+    assert service.sessions == 0
+
+
+@pytest.mark.socket
+@pytest.mark.slow
+def test_a_command_whose_lock_is_stolen_while_its_job_runs_only_looks_on(served, wire):
+    service = served(fast=True)
+    theirs = MachineLock(parts.SERVICE_TAG, "bob@elsewhere night run", service.folder / "bringup-locks")
+    stolen = wire.once(lambda sent, _: sent.is_reset, lambda _: theirs.acquire(steal_from=theirs.holding().owner))
+    done = service.bringup("bios", "apply", "--bench", "BENCH")
+    held = theirs.holding()
+    theirs.release()
+    assert (len(stolen), held.owner) == (1, "bob@elsewhere night run"), "the lock that was taken over is not given back by us"
+    assert [sent.method for sent in wire.writes] == ["PATCH", "POST"]
+    assert done.status == 0, done.text
+    assert service.sessions == 0
+
+
+@pytest.mark.socket
+@pytest.mark.slow
+def test_a_command_whose_lock_is_stolen_while_its_job_fails_takes_nothing_back_and_says_what_stays(served, wire):
+    service = served("bios.job-state", fast=True)
+    theirs = MachineLock(parts.SERVICE_TAG, "bob@elsewhere night run", service.folder / "bringup-locks")
+    stolen = wire.once(lambda sent, _: sent.is_reset, lambda _: theirs.acquire(steal_from=theirs.holding().owner))
+    done = service.bringup("bios", "apply", "--bench", "BENCH")
+    theirs.release()
+    assert len(stolen) == 1
+    assert [sent.method for sent in wire.writes] == ["PATCH", "POST"], "neither the job nor its values are taken away"
+    assert done.status != 0
+    (said,) = done.handovers
+    assert "MmioAbove4Gb" in said
+    assert "undo: DELETE" in said
     assert service.sessions == 0

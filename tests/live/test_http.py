@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import socket
@@ -20,6 +21,7 @@ from harness.secret import SecretReference
 pytestmark = pytest.mark.socket
 
 SYSTEM = "/redfish/v1/Systems/System.Embedded.1"
+SESSIONS = "/redfish/v1/SessionService/Sessions"
 LOGIN = "POST /redfish/v1/SessionService/Sessions"
 ROOT = HttpQuestion.observe("GET", "/redfish/v1/")
 LOOK = HttpQuestion.observe("GET", SYSTEM)
@@ -262,8 +264,45 @@ class TestLogin:
         with pytest.raises(BenchError, match="sessions are exhausted") as caught:
             one.ask(LOOK)
         assert not isinstance(caught.value, Unreachable | AuthRefused)
-        assert service.lines == [LOGIN]
+        assert "held by" not in str(caught.value)
+        assert service.lines == [LOGIN, f"GET {SESSIONS}"], "who holds them is asked once, and here not told"
         assert one.ask(LOOK).status == 200
+
+    def test_the_holders_of_exhausted_sessions_are_named_by_one_look(self, serve, lane, password, extended_error):
+        held = {"1": ("operator", "192.0.2.7"), "2": ("operator", "192.0.2.7"), "5": ("root", "")}
+
+        def answer(request):
+            if request.method == "POST":
+                return 503, {}, extended_error("IDRAC.2.4.RAC0218")
+            if request.path == SESSIONS:
+                return 200, {}, {"Members": [{"@odata.id": f"{SESSIONS}/{number}"} for number in held]}
+            number = request.path.rpartition("/")[2]
+            user, origin = held[number]
+            return 200, {}, {"Id": number, "UserName": user, "ClientOriginIPAddress": origin}
+
+        service = serve(answer)
+        one = lane(service)
+        named = r"held by operator from 192\.0\.2\.7 \(ids 1, 2\), root \(id 5\); have one"
+        for _ in range(2):
+            with pytest.raises(BenchError, match=named) as caught:
+                one.ask(LOOK)
+        assert password not in str(caught.value)
+        reads = [request for request in service.requests if request.method == "GET"]
+        assert [request.path for request in reads] == [SESSIONS, *(f"{SESSIONS}/{number}" for number in held)], "once a lane"
+        basic = f"Basic {base64.b64encode(f'root:{password}'.encode()).decode()}"
+        assert {request.headers.get("authorization") for request in reads} == {basic}
+        assert {request.headers.get("authorization") for request in service.requests if request.method == "POST"} == {None}
+
+    @pytest.mark.parametrize(
+        "members", [None, "x", [], [7], [{"@odata.id": "https://192.0.2.1/redfish/v1/SessionService/Sessions/1"}] * 99]
+    )
+    def test_a_list_of_holders_that_is_rubbish_costs_few_requests_and_no_word(self, serve, lane, extended_error, members):
+        service = serve(
+            lambda request: (503, {}, extended_error("RAC0218")) if request.method == "POST" else (200, {}, {"Members": members})
+        )
+        with pytest.raises(BenchError, match="sessions are exhausted; log out of its web pages"):
+            lane(service).ask(LOOK)
+        assert len(service.requests) <= 10
 
     @pytest.mark.parametrize(("status", "ids"), [(503, ()), (500, ("IDRAC.2.8.SYS518",)), (400, ("IDRAC.2.8.SWC0700",))])
     def test_a_service_that_is_not_ready_to_log_in_is_unreachable_for_now(self, serve, sessions, lane, extended_error, status, ids):

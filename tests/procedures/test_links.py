@@ -23,6 +23,7 @@ from harness.platform import Slot
 from harness.procedures.links import (
     LinkEnds,
     access_control,
+    capacity_words,
     common_identity,
     errors_unread,
     fatal_counts,
@@ -35,6 +36,7 @@ from harness.procedures.links import (
     links_to,
     payloads,
     reachable_generation,
+    tightest,
     trouble_lines,
     uplink_links,
     why_unread,
@@ -53,8 +55,8 @@ ROOT, SWITCH, PORT1, PORT2, GPU1, GPU2 = (
 KINDS = {ROOT: PortType.ROOT_PORT, SWITCH: PortType.UPSTREAM, PORT1: PortType.DOWNSTREAM, PORT2: PortType.DOWNSTREAM}
 
 
-def config(kind, *, size=4096, acs=None, aer=None, payload=256, most=3, target=3):
-    link = LinkRegisters(most, 16, 1, 16, None, False, False, target, 0)
+def config(kind, *, size=4096, acs=None, aer=None, payload=256, most=3, target=3, lanes=16):
+    link = LinkRegisters(most, 16, 1, lanes, None, False, False, target, 0)
     express = Express(0x68, 2, kind, 512, payload, 512, True, True, 0, link, None)
     return ConfigSpace(bytes(size), gone=False, problems=(), express=express, acs=acs, aer=aer)
 
@@ -108,6 +110,26 @@ def test_a_gen4_port_above_a_gen3_gpu_may_rise_to_gen3():
     port = function(PORT1, config=config(PortType.DOWNSTREAM, most=4, target=4))
     assert reachable_generation(LinkEnds(port, function(GPU1))) == 3
     assert reachable_generation(LinkEnds(replace(port, config=None), function(GPU1))) is None
+
+
+@pytest.mark.parametrize(
+    ("narrow", "changed", "words"),
+    [
+        (ROOT, {"lanes": 8}, "x8 generation 3"),
+        (PORT1, {"lanes": 4}, "x4 generation 3"),
+        (SWITCH, {"most": 1}, "x16 generation 1"),
+    ],
+)
+def test_the_tightest_hop_is_the_one_that_carries_least_whatever_end_holds_it_down(narrow, changed, words):
+    hop = tightest(links_to(tree({narrow: {"config": config(KINDS[narrow], **changed)}}), GPU1))
+    assert narrow in (hop.upper.path, hop.lower.path)
+    assert capacity_words(hop) == words
+
+
+def test_of_equal_hops_the_first_from_the_root_is_named_and_of_unread_ones_none():
+    assert tightest(links_to(tree(), GPU1)).upper.path == ROOT
+    assert tightest(()) is None
+    assert tightest(links_to(tree({GPU1: {"config": None}}), GPU1)) is None
 
 
 def test_without_a_target_an_end_aims_for_all_it_can():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.devices.idrac_facts import System
@@ -37,6 +39,46 @@ def test_the_reset_is_one_that_the_firmware_offers(wanted, power, types, kind):
 def test_no_way_to_reset_names_what_is_offered(wanted, power, types):
     with pytest.raises(DeviceError, match=f"no way to {wanted} a machine that is {power}: it offers"):
         choose_reset(wanted, system(power, types))
+
+
+def graceful_only(lab):
+    """A machine of the first iDRAC9 whose operating system is still being loaded."""
+    machine = lab()
+    controller = machine.machine.controller
+    controller.profile = replace(controller.profile, resets=R740_3_15)
+    machine.machine.reset("ForceOff")
+    machine.machine.reset("On")
+    machine.clock.until(
+        machine.machine.status, lambda status: status.progress == "OSBootStarted", what="the loader", every=5, within=3600
+    )
+    return machine
+
+
+def test_a_graceful_restart_that_nobody_heard_is_asked_for_once_more(lab):
+    machine = graceful_only(lab)
+    sent = send_reset(machine.idrac, Wanted.RESTART, expected_tag=machine.tag)
+    assert (sent.asked, machine.lane.resets) == (2, ["GracefulRestart"] * 2)
+    machine.clock.sleep(60)
+    assert machine.machine.status().server == "InPOST"
+
+
+def test_a_graceful_restart_that_was_heard_is_asked_for_once(lab):
+    machine = graceful_only(lab)
+    machine.clock.sleep(120)
+    sent = send_reset(machine.idrac, Wanted.RESTART, expected_tag=machine.tag)
+    assert (sent.asked, machine.lane.resets) == (1, ["GracefulRestart"])
+    assert machine.machine.status().server == "InPOST"
+
+
+def test_a_graceful_restart_is_not_asked_for_again_for_a_job_that_somebody_queued_meanwhile(lab):
+    machine = graceful_only(lab)
+    machine.lane.after = lambda question, answer: (
+        machine.machine.controller.jobs.add("RAIDConfiguration", "somebody's") and answer
+        if "ComputerSystem.Reset" in question.path
+        else answer
+    )
+    sent = send_reset(machine.idrac, Wanted.RESTART, expected_tag=machine.tag)
+    assert (sent.asked, machine.lane.resets) == (1, ["GracefulRestart"])
 
 
 def test_a_job_at_work_forbids_a_reset_even_if_it_is_ours():

@@ -11,6 +11,7 @@ from harness.cli.commands.options import AssumeFreeOption, AttributesOption, Ben
 
 if TYPE_CHECKING:
     from harness.cli.bios import Page
+    from harness.cli.streams import Lines
 
 bios_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="BIOS settings: show, plan, apply, take back.")
 rescue_app = typer.Typer()
@@ -25,7 +26,7 @@ def bios_show(
     """Show settings: now, pending, and what they may be set to."""
     from harness.cli.bios import show
 
-    _say(show(bench, name or (), fault or ()))
+    _show(show(bench, name or (), fault or ()))
 
 
 @bios_app.command("diff")
@@ -33,7 +34,7 @@ def bios_diff(bench: BenchOption, attributes: AttributesOption = None, fault: Fa
     """Show what differs from what is wanted. Exit status 1 where anything does."""
     from harness.cli.bios import diff
 
-    _say(diff(bench, attributes, fault or ()))
+    _show(diff(bench, attributes, fault or ()))
 
 
 @bios_app.command("plan")
@@ -43,7 +44,7 @@ def bios_plan(
     """Say what applying would do, in which order and at which risk; touch nothing. Exit status 1 where something would change."""
     from harness.cli.bios import plan
 
-    _say(plan(bench, attributes, danger or (), fault or ()))
+    _show(plan(bench, attributes, danger or (), fault or ()))
 
 
 @bios_app.command("apply")
@@ -64,6 +65,7 @@ def bios_apply(  # noqa: PLR0917 - typer reads the options off the parameters
 ) -> None:
     """Change settings and restart the machine; end only when the values are read back after a proven new boot."""
     from harness.cli.bios import Application, apply
+    from harness.cli.streams import Lines
 
     asked = Application(
         bench=bench,
@@ -76,7 +78,8 @@ def bios_apply(  # noqa: PLR0917 - typer reads the options off the parameters
         steal_lock=steal_lock,
         reports=folder,
     )
-    _say(apply(asked))
+    said = Lines()
+    _tell(apply(asked, said), said)
 
 
 @bios_app.command("clear")
@@ -91,8 +94,9 @@ def bios_clear(  # noqa: PLR0917 - typer reads the options off the parameters
 ) -> None:
     """Take pending values away: those wanted here, and those that are named."""
     from harness.cli.bios import Clearance, clear
+    from harness.cli.streams import Lines
 
-    _say(clear(Clearance(bench, name or (), job, attributes, fault or (), assume_free, steal_lock)))
+    _tell(clear(Clearance(bench, name or (), job, attributes, fault or (), assume_free, steal_lock)), Lines())
 
 
 @bios_app.command("export")
@@ -105,7 +109,7 @@ def bios_export(
     """Write all settings to a file, secrets left out."""
     from harness.cli.bios import export
 
-    _say(export(bench, file, fault or (), force=force))
+    _show(export(bench, file, fault or (), force=force))
 
 
 @bios_app.command("compare")
@@ -115,18 +119,25 @@ def bios_compare(
     """Compare machines: settings apart from identity and state. Exit status 1 where settings differ."""
     from harness.cli.bios import compare_units
 
-    _say(compare_units(names))
+    _show(compare_units(names))
 
 
-def _say(page: Page) -> None:
-    """Write the page; where standard output takes nothing, at least what is left on the machine goes to standard error."""
-    from harness.cli.streams import complain, put
+def _show(page: Page) -> None:
+    """Write what a look has found, as far as it is taken."""
+    from harness.cli.streams import put
 
     lost = next((error for line in page.lines if (error := put(line)) is not None), None)
     if lost is not None:
-        if page.lines[-1].startswith("hand-over: "):
-            complain(page.lines[-1])
         raise lost
+    raise typer.Exit(page.status)
+
+
+def _tell(page: Page, said: Lines) -> None:
+    """Write what became of a machine, to whoever still takes it."""
+    for line in page.lines:
+        said.put(line)
+    if said.lost is not None:
+        raise said.lost
     raise typer.Exit(page.status)
 
 
@@ -147,9 +158,13 @@ def rescue(  # noqa: PLR0917 - typer reads the options off the parameters
     """Bring back a machine that does not start any more, rung by rung; without a terminal and --yes only show the ladder."""
     from harness.cli.rescue import Asked, on_terminal
     from harness.cli.rescue import rescue as climb
-    from harness.cli.streams import put
+    from harness.cli.streams import Lines
     from harness.report.text import visible
 
+    said = Lines()
     asked = Asked(bench, yes, chassis_off, restore, danger or (), folder, fault or (), steal_lock)
     ask = (lambda question: typer.confirm(visible(question))) if on_terminal() and not yes else None
-    raise typer.Exit(climb(asked, put, ask))
+    status = climb(asked, said.put, ask)
+    if said.lost is not None:
+        raise said.lost
+    raise typer.Exit(status)

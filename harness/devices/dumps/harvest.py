@@ -20,6 +20,7 @@ class Format(StrEnum):
     SYSFS = "sysfs"
     LSPCI_HEX = "lspci -xxxx"
     LSPCI = "lspci"
+    LSPCI_MACHINE = "lspci -mm"
     LSPCI_TREE = "lspci -t"
     UDEV = "udev database"
     HWLOC = "hwloc topology"
@@ -74,11 +75,15 @@ class DriverGpu:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A square table of ``nvidia-smi topo``: ``cells`` by (row, column) of the GPU names; other columns are left out."""
+    """A square table of ``nvidia-smi topo``: ``cells`` by (row, column) of the GPU names.
+
+    ``nodes`` is the NUMA affinity of each GPU as printed, where the table has that column; other columns are left out.
+    """
 
     what: str
     gpus: tuple[str, ...]
     cells: Mapping[tuple[str, str], str] = field(hash=False)
+    nodes: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,11 @@ def parse_smi_table(text: str, source: str) -> Harvest:
 
 
 def parse_smi_topology(text: str, source: str) -> Harvest:
-    """Read a table of ``nvidia-smi topo``: ``-m``, or one of ``-p2p``. Columns of NICs and affinities are left out."""
+    """Read a table of ``nvidia-smi topo``: ``-m``, or one of ``-p2p``. Columns of NICs and processors are left out."""
     gpus: list[str] = []
     cells: dict[tuple[str, str], str] = {}
+    nodes: dict[str, str] = {}
+    column_of_node = None
     for line in _ANSI.sub("", text).splitlines():
         words = line.split()
         if not gpus:
@@ -89,15 +91,20 @@ def parse_smi_topology(text: str, source: str) -> Harvest:
                 and (len(words) == 1 or words[1] in ("GPU1", "CPU") or words[1].startswith(("NIC", "mlx")))
             ):
                 gpus = [word for word in words if re.fullmatch(r"GPU\d+", word)]
+                columns = [column.strip() for column in line.split("\t")]
+                column_of_node = columns.index("NUMA Affinity") if "NUMA Affinity" in columns else None
             continue
         if not words and cells:
             break
         if words and words[0] in gpus:
             for column, cell in zip(gpus, words[1:], strict=False):
                 cells[words[0], column] = cell
+            row = line.split("\t")
+            if column_of_node is not None and column_of_node < len(row):
+                nodes[words[0]] = row[column_of_node].strip()
     is_peer = any(cell in ("OK", "CNS", "GNS", "TNS", "NS", "DR") for cell in cells.values())
     what = "peer access" if is_peer else "topology"
-    return Harvest(Format.SMI_TOPOLOGY, source, f"{what} of {len(gpus)} GPUs", matrix=Matrix(what, tuple(gpus), cells))
+    return Harvest(Format.SMI_TOPOLOGY, source, f"{what} of {len(gpus)} GPUs", matrix=Matrix(what, tuple(gpus), cells, nodes))
 
 
 def _harvest(form: Format, source: str, gpus: tuple[DriverGpu, ...], attached: str, driver: str) -> Harvest:

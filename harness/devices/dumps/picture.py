@@ -21,7 +21,7 @@ from harness.devices.pcie.resources import RootWindow
 
 _RANK = {form: number for number, form in enumerate(Format)}
 _TREES = (Format.SYSFS, Format.UDEV, Format.HWLOC, Format.LSPCI_TREE)
-_LISTS = (Format.SYSFS, Format.LSPCI_HEX, Format.LSPCI, Format.UDEV)
+_LISTS = (Format.SYSFS, Format.LSPCI_HEX, Format.LSPCI, Format.LSPCI_MACHINE, Format.UDEV)
 _DRIVER = (Format.SMI_XML, Format.SMI_QUERY, Format.SMI_TABLE)
 _DISPLAY_OF_BOARDS = ("102b", "1a03", "1234", "1af4", "15ad", "1013", "1b36", "18ca", "19e5")
 """Makers of the display controllers of management boards and virtual machines (Matrox, ASPEED, QEMU, VMware, ...): no GPUs."""
@@ -68,6 +68,14 @@ class Picture:
             }
             for kind, each in counted.items()
         }
+
+    @cached_property
+    def by_root(self) -> Mapping[str, tuple[Function, ...]]:
+        """The GPUs on the bus by the host bridge that they are behind."""
+        grouped: dict[str, list[Function]] = {}
+        for function in self.on_bus:
+            grouped.setdefault(function.root, []).append(function)
+        return {root: tuple(functions) for root, functions in grouped.items()}
 
     @property
     def lists_bus(self) -> bool:
@@ -264,5 +272,10 @@ def _unread(harvests: Sequence[Harvest], *, reaches_boot: bool) -> tuple[Unread,
         unread.append(Unread("the kernel log of the boot", "it begins later", "mail journalctl -k -b, or boot with log_buf_len=4M"))
     if not formats & set(_DRIVER):
         unread.append(Unread("the driver's view", "no nvidia-smi among the files", "mail nvidia-smi -q -x"))
+    groups = [function.iommu_group for harvest in harvests for function in harvest.functions if function.is_gpu]
+    if any(group is not None for group in groups) and not any(group is not None and group.type for group in groups):
+        unread.append(
+            Unread("whether the IOMMU translates", "the types of its groups are in no file", "mail /sys/kernel/iommu_groups/*/type")
+        )
     unread.append(Unread("bandwidth between GPUs", "no file shows it", "measure it: it can collapse with every register in order"))
     return tuple(dict.fromkeys(unread))

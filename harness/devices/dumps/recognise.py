@@ -16,11 +16,10 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
-from xml.etree.ElementTree import Element, ParseError, fromstring
 
-from harness.devices.dumps import lspci_tree
+from harness.devices.dumps import lspci_machine, lspci_tree
 from harness.devices.dumps.firmware import parse_dmidecode, parse_firmware_log
 from harness.devices.dumps.harvest import Harvest
 from harness.devices.dumps.kernel_tree import parse_kernel_tree
@@ -30,6 +29,7 @@ from harness.devices.dumps.nvidia_smi import parse_smi_query, parse_smi_table, p
 from harness.devices.dumps.sysfs import SysfsFiles
 from harness.devices.dumps.topology_xml import parse_hwloc, parse_nccl
 from harness.devices.dumps.udev import parse_udev
+from harness.devices.dumps.xml_salvage import read_xml
 from harness.devices.pcie import Unread
 from harness.errors import UsageMistake
 
@@ -37,12 +37,11 @@ LARGEST = 1 << 29
 _MOST_MEMBERS = 200_000
 _LARGEST_ATTRIBUTE = 1 << 16
 _KNOWN = (
-    "lspci (-nn, -vvv, -xxxx, -tv), dmesg or a journal, nvidia-smi (-q, -q -x, topo -m), hwloc or NCCL "
+    "lspci (-nn, -vvv, -xxxx, -tv, -mm), dmesg or a journal, nvidia-smi (-q, -q -x, topo -m), hwloc or NCCL "
     "topology XML, a tar of /sys, "
     "udevadm info --export-db, dmidecode, an nvidia-bug-report"
 )
-_DOCUMENT = re.compile(r"<(?P<tag>nvidia_smi_log|topology|system)(?=[\s>]).*?</(?P=tag)>", re.DOTALL)
-_BEGUN = re.compile(r"<(?:nvidia_smi_log|topology version|system version)")
+_OPENING = re.compile(r"<(?P<tag>nvidia_smi_log|topology|system)(?=[\s>])(?P<told> version)?")
 _RULE = re.compile(r"^(?:_{20,}|#{20,}|-{40,}|\*{20,})[^\n]*$", re.MULTILINE)
 _SMI_TABLE = re.compile(
     r"NVIDIA-SMI (?:\d|has failed)|Unable to determine the device handle for|^No devices were found|^GPU \d+: .*\(UUID: GPU-",
@@ -175,13 +174,49 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 def _read_text(name: str, text: str) -> Iterator[Harvest]:
     text = text.replace("\r\n", "\n")
-    rest = text
-    if "</" in text:
-        for document in _DOCUMENT.finditer(text):
-            yield from _read_document(name, document["tag"], document[0])
-        rest = _DOCUMENT.sub("\n", text)
-    if "<" in rest and _BEGUN.search(rest):
-        raise UsageMistake(f"{name}: the XML in it is cut off: its end is missing")
+    rest = []
+    position = 0
+    for document in _documents(text):
+        yield from _read_document(name, document.tag, text[document.start : document.end])
+        rest.append(text[position : document.start])
+        position = document.end
+    rest.append(text[position:])
+    yield from _read_sections(name, "\n".join(rest))
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A document of XML in a text: its outermost tag, where it begins and where it ends, be that its own end or a cut."""
+
+    tag: str
+    start: int
+    end: int
+
+
+def _documents(text: str) -> Iterator[_Document]:
+    """The documents of a text, also one without an end: that one goes on to the next rule, or to the end of the text.
+
+    Each closing tag that is not there is looked for once, so that a text of openings alone takes no longer than others.
+    """
+    position = 0
+    unclosed: set[str] = set()
+    while (opening := _OPENING.search(text, position)) is not None:
+        tag = opening["tag"]
+        closing = f"</{tag}>"
+        end = -1 if tag in unclosed else text.find(closing, opening.end())
+        if end >= 0:
+            position = end + len(closing)
+            yield _Document(tag, opening.start(), position)
+            continue
+        unclosed.add(tag)
+        position = opening.end()
+        if tag == "nvidia_smi_log" or opening["told"]:
+            rule = _RULE.search(text, opening.start())
+            position = len(text) if rule is None else rule.start()
+            yield _Document(tag, opening.start(), position)
+
+
+def _read_sections(name: str, rest: str) -> Iterator[Harvest]:
     sections = _RULE.split(rest) if any(rule in rest for rule in ("_" * 20, "#" * 20, "-" * 40, "*" * 20)) else [rest]
     for number, section in enumerate(sections, start=1):
         source = name if len(sections) == 1 else f"{name}:{number}"
@@ -189,19 +224,25 @@ def _read_text(name: str, text: str) -> Iterator[Harvest]:
 
 
 def _read_document(name: str, tag: str, text: str) -> Iterator[Harvest]:
-    if "<!ENTITY" in text or "<!DOCTYPE" in text:
-        raise UsageMistake(f"{name}: the XML in it defines its own entities, which no tool of ours writes")
-    try:
-        root: Element = fromstring(text)  # noqa: S314 - the document's own declarations are left out, so it can define no entities
-    except ParseError as error:
-        raise UsageMistake(f"{name}: the XML in it is damaged: {error}") from error
+    """What a document gives; of one that was cut off or damaged what stands before, and that it was."""
+    read = read_xml(name, text)
+    if read.root is None:
+        raise UsageMistake(f"{name}: the XML in it is {read.cut}")
     match tag:
         case "nvidia_smi_log":
-            yield parse_smi_xml(root, name)
+            found = parse_smi_xml(read.root, name)
         case "topology":
-            yield parse_hwloc(root, name)
+            found = parse_hwloc(read.root, name)
         case _:
-            yield parse_nccl(root, name)
+            found = parse_nccl(read.root, name)
+    if not read.cut:
+        yield found
+    elif found.functions or found.gpus:
+        told = f"{len(found.gpus)} GPUs" if found.gpus else f"{len(found.functions)} functions"
+        lost = Unread(f"what comes after these {told}", f"the XML in {name} is {read.cut}", "mail it again, whole")
+        yield replace(found, summary=f"{found.summary}, {read.cut.partition(':')[0]}", unread=(*found.unread, lost))
+    else:
+        raise UsageMistake(f"{name}: the XML in it is {read.cut}, and nothing of a machine stands before that")
 
 
 def _read_section(source: str, text: str) -> Iterator[Harvest]:
@@ -240,6 +281,10 @@ def _is_firmware_log(text: str) -> bool:
 
 _PARSERS: tuple[tuple[Callable[[str], bool], Callable[[str, str], Harvest]], ...] = (
     (lambda text: _LSPCI.search(f"\n{text}") is not None, parse_lspci),
+    (
+        lambda text: ('"' in text and lspci_machine.LINE.search(text) is not None) or lspci_machine.BLOCK.search(text) is not None,
+        lspci_machine.parse_lspci_machine,
+    ),
     (lambda text: "-[" in text and lspci_tree.ROOT.search(text) is not None, parse_lspci_tree),
     (lambda text: "NVSMI LOG" in text, parse_smi_query),
     (

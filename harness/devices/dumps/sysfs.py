@@ -2,6 +2,7 @@
 
 .../sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/vendor     the path is the tree
 .../sys/bus/pci/devices/0000:3b:00.0 -> ../../../devices/...    so is the link's target
+.../sys/kernel/iommu_groups/27/type             what the IOMMU does for a group: identity, DMA, DMA-FQ
 .../sys/bus/pci/devices/0000:3b:00.0/vendor                     hwloc-gather-topology copies the files: no tree
 """
 
@@ -18,6 +19,7 @@ from harness.devices.pcie.snapshot import bars_of
 _BDF = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _MEMBER = re.compile(rf"(?:^|/)sys/(?:bus/pci/devices|devices/pci[0-9a-f:]+)(?P<hops>(?:/{_BDF})+)(?:/(?P<file>[a-z_0-9]+))?/?$")
 _TARGET = re.compile(rf"devices/pci[0-9a-f:]+(?P<hops>(?:/{_BDF})+)$")
+_DOMAIN = re.compile(r"(?:^|/)sys/kernel/iommu_groups/(?P<id>\d{1,6})/type$")
 _WANTED = {
     "vendor", "device", "subsystem_vendor", "subsystem_device", "class", "revision", "resource", "numa_node", "local_cpulist",
     "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "secondary_bus_number",
@@ -32,16 +34,19 @@ class SysfsFiles:
 
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
     links: dict[str, dict[str, str]] = field(default_factory=dict)
+    domains: dict[str, str] = field(default_factory=dict)
     parents: dict[str, str | None] = field(default_factory=dict)
 
     def wants(self, name: str) -> bool:
         """True for a member whose content is to be given to ``add``."""
         found = _MEMBER.search(name)
-        return found is not None and found["file"] in _WANTED
+        return (found is not None and found["file"] in _WANTED) or _DOMAIN.search(name) is not None
 
     def add(self, name: str, content: bytes) -> None:
         """A file."""
-        if found := _MEMBER.search(name):
+        if group := _DOMAIN.search(name):
+            self.domains[group["id"]] = content.decode("ascii", "replace").strip()
+        elif found := _MEMBER.search(name):
             bdf = self._placed(found["hops"])
             if found["file"]:
                 self.files.setdefault(bdf, {})[found["file"]] = content
@@ -68,7 +73,7 @@ class SysfsFiles:
         functions = tuple(
             function
             for bdf, files in self.files.items()
-            if (function := _function(bdf, files, self.links.get(bdf, {}), self.parents.get(bdf)))
+            if (function := _function(bdf, files, self.links.get(bdf, {}), self.parents.get(bdf), self.domains))
         )
         unread = []
         if functions and not any(function.bars for function in functions):
@@ -76,7 +81,9 @@ class SysfsFiles:
         return Harvest(Format.SYSFS, source, f"{len(functions)} functions", functions, unread=tuple(unread))
 
 
-def _function(bdf: str, files: Mapping[str, bytes], links: Mapping[str, str], parent: str | None) -> Function | None:
+def _function(
+    bdf: str, files: Mapping[str, bytes], links: Mapping[str, str], parent: str | None, domains: Mapping[str, str]
+) -> Function | None:
     text = {name: content.decode("ascii", "replace").strip() for name, content in files.items() if name != "config"}
     class_code = text.get("class", "").removeprefix("0x").zfill(6)
     if not re.fullmatch(r"[0-9a-f]{6}", class_code) or not bdf or "class" not in text:
@@ -103,9 +110,9 @@ def _function(bdf: str, files: Mapping[str, bytes], links: Mapping[str, str], pa
             _speed(text.get("max_link_speed", "")),
             _integer(text.get("max_link_width", "")),
         ),
-        numa_node=_integer(text.get("numa_node", "")),
+        numa_node=-1 if text.get("numa_node") == "-1" else _integer(text.get("numa_node", "")),
         local_cpulist=text.get("local_cpulist", ""),
-        iommu_group=IommuGroup(group, "") if group else None,
+        iommu_group=IommuGroup(group, domains.get(group, "")) if group else None,
         driver=links.get("driver", ""),
         power_state=text.get("power_state", ""),
         secondary_bus=_secondary(text, raw, "secondary_bus_number", 0x19, is_bridge=is_bridge),

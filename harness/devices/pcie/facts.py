@@ -54,7 +54,8 @@ class IommuGroup:
 class Function:
     """One PCI function. Ids are lower hex without 0x, ``class_code`` six digits, a bdf ``0000:3b:00.0``.
 
-    ``parent`` is the bdf of the bridge above, None directly below the host bridge. ``aer`` holds the kernel's counters that
+    ``parent`` is the bdf of the bridge above, None directly below the host bridge. ``numa_node`` is None where it is not known, and
+    -1 where a dump shows that firmware gave none. ``aer`` holds the kernel's counters that
     are not zero, by severity (correctable, nonfatal, fatal); None where the kernel keeps none. ``physical`` is the bdf of
     the physical function of a virtual one, else "". ``config`` is None where nothing could be read.
     """

@@ -50,6 +50,8 @@ class Kind(StrEnum):
     RESIZE_FAILED = "the driver could not resize an aperture"
     PEER_LIMIT = "no ninth peer"
     IOMMU_FAULT = "the IOMMU refused an access"
+    DOMAIN_TYPE = "what the IOMMU does by default"
+    NODELESS = "a host bridge has no NUMA node"
     FIRMWARE_OWNS_ERRORS = "the firmware keeps the errors to itself"
 
 
@@ -122,6 +124,8 @@ _SHAPES: tuple[tuple[str, Kind, re.Pattern[str]], ...] = tuple(
         ("DMAR: [", Kind.IOMMU_FAULT,
          r"DMAR: \[DMA (?P<what>Write|Read)[^\]]*\] Request device \[(?P<device>[0-9a-f:.]+)\]"),
         ("IO_PAGE_FAULT", Kind.IOMMU_FAULT, r"IO_PAGE_FAULT.*device=(?P<device>[0-9a-f:.]+)"),
+        ("Default domain type", Kind.DOMAIN_TYPE, r"iommu: Default domain type: (?P<type>\w+)"),
+        ("Unknown NUMA node", Kind.NODELESS, r"Unknown NUMA node; performance will be reduced"),
         ("handled by firmware", Kind.FIRMWARE_OWNS_ERRORS, r"PCIe AER handled by firmware"),
         ("platform does not support [", Kind.FIRMWARE_OWNS_ERRORS, r"_OSC: platform does not support \[[^\]]*\bAER\b"),
     )

@@ -76,6 +76,15 @@ _GPU = (
     ),
 )
 
+_VIEWS = (
+    Fault(
+        "gpu.four-view",
+        "The driver reads another serial number from the GPU in jbogA/slot08 than fabric and system have.",
+        "gpu.four-view",
+        _RULES,
+    ),
+)
+
 _P2P = (
     Fault(
         "p2p.preflight",
@@ -233,4 +242,4 @@ _BENIGN = (
     ),
 )
 
-FAULTS: tuple[Fault, ...] = (*_GPU, *_P2P, *_RESNET50, *_BENIGN)
+FAULTS: tuple[Fault, ...] = (*_GPU, *_VIEWS, *_P2P, *_RESNET50, *_BENIGN)

@@ -126,10 +126,40 @@ _PARTS = (
         "Indiana University's Composastructure verifies each device's machine after every change",
     ),
     Fault(
+        "pcie.four-view.fabric",
+        "The fabric's list does not have the GPU in jbogA/slot03, which everybody else sees.",
+        "pcie.four-view",
+        _RULES,
+    ),
+    Fault(
+        "pcie.four-view.bmc",
+        "The BMC lists every GPU with its serial number but the one in jbogA/slot08.",
+        "pcie.four-view",
+        "Dell collects its inventory at POST (attribute CollectSystemInventoryOnRestart): what was not there then is not in it",
+    ),
+    Fault(
+        "pcie.four-view.system",
+        "The card in jbogB/slot02 is the neighbour's by its serial number; the fabric lists that one in jbogC/slot04.",
+        "pcie.four-view",
+        _RULES,
+    ),
+    Fault(
         "pcie.errors",
         "The port of jbogB/slot06 holds a fatal data link protocol error that firmware kept to itself.",
         "pcie.errors",
         "NVIDIA/open-gpu-kernel-modules#937",
+    ),
+    Fault(
+        "pcie.steady",
+        "The link of jbogA/slot10 flaps between x16 and x8: in the snapshot it is as wide as ever.",
+        "pcie.steady",
+        "local-inference-lab/rtx6kpro#88: 1415 changes in two minutes, and healthy in every single look",
+    ),
+    Fault(
+        "pcie.error-rate",
+        "The port of jbogB/slot04 corrects two errors a second.",
+        "pcie.error-rate",
+        "NVIDIA/DCGM modules/health/DcgmHealthWatch.cpp: a bit error rate of 1e-12, 8 a minute on Gen3 x16",
     ),
     Fault(
         "pcie.kernel-log",
@@ -169,6 +199,18 @@ _BENIGN = (
         "All bus numbers below the root ports are three higher than usual; slots and serial numbers are the same.",
         None,
         _RULES,
+    ),
+    Fault(
+        "benign.old-corrected",
+        "Every link has 150 corrected errors of the past, and not one more while it is watched.",
+        None,
+        "healthy H100s with 9 and 150 replays (leptonai/gpud test data)",
+    ),
+    Fault(
+        "benign.bmc-lists-gpus",
+        "The BMC lists every GPU, as PCIe devices without serial numbers.",
+        None,
+        "an R750 with an H100 and iDRAC9 6.00 (NVIDIA/libredfish tests/mockups)",
     ),
     Fault(
         "benign.iommu-identity",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
 
 from harness.errors import Unreachable
-from harness.lab.idrac import bios, disturbances, inventory, jobs, lifecycle, messages, names, protocol, service, system
+from harness.lab.idrac import bios, disturbances, gpus, inventory, jobs, lifecycle, messages, names, protocol, service, system
 from harness.lab.idrac.controller import Server
 from harness.lab.idrac.profile import Profile
 from harness.lab.idrac.web import Json, Page, Reply, Request, Route, not_found, refuse, refuse_precondition
@@ -27,7 +27,7 @@ class IdracApplication:
     def __init__(self, server: Server) -> None:
         self.server = server
         routes: list[Route] = [*protocol.routes()]
-        for module in (service, system, bios, jobs, lifecycle, inventory):
+        for module in (service, system, bios, jobs, lifecycle, inventory, gpus):
             routes.extend(module.routes(server))
         self._plain = {(route.method, route.pattern): route for route in routes if "{" not in route.pattern}
         self._patterns = [(route, route.compiled()) for route in routes if "{" in route.pattern]

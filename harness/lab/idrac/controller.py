@@ -10,6 +10,7 @@ Server      power and POST of the machine under it: the model, or a machine in Q
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,11 +56,31 @@ class Status:
     progress: str
 
 
+@dataclass(frozen=True)
+class ListedGpu:
+    """One GPU that the iDRAC lists: its bus and device, and its serial number, "" for one that is listed as a mere PCIe device."""
+
+    bus: int
+    device: int = 0
+    serial: str = ""
+
+    @property
+    def key(self) -> str:
+        """The id of its PCIe device: bus and device in decimal."""
+        return f"{self.bus}-{self.device}"
+
+    @property
+    def fqdd(self) -> str:
+        """The id of its processor. Dell names slots; what it would name a slot of an external chassis is an assumption."""
+        return f"Video.Slot.{self.bus}-1"
+
+
 class Controller:
     """The state of one iDRAC.
 
     ``staged_at`` is when the settings were written last, ``back_at`` when it came back from its last restart; None for never.
-    ``session_clock`` is the clock by which sessions end, where the machine's own runs faster than its clients'.
+    ``gpus`` tells which GPUs its inventory lists now: none, unless the machine says otherwise. ``session_clock`` is the clock by
+    which sessions end, where the machine's own runs faster than its clients'.
     """
 
     def __init__(
@@ -79,6 +100,7 @@ class Controller:
         self.bios = BiosSettings(generation(profile.generation))
         self.jobs = JobQueue(self.timeline, self.log)
         self.sessions = Sessions(Timeline(session_clock or clock), self.log, identity.user, identity.password)
+        self.gpus: Callable[[], Sequence[ListedGpu]] = tuple
         self.is_up = True
         self.is_locked_down = "bios.preflight-lockdown" in faults
         self.has_lifecycle_controller = "bios.preflight-lc.disabled" not in faults

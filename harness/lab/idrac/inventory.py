@@ -6,7 +6,7 @@ possibilities: it lists the HBAs in the server's own slots and nothing behind th
 
 from __future__ import annotations
 
-from harness.lab.idrac import chassis_power, names
+from harness.lab.idrac import chassis_power, gpus, names
 from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.profile import Profile
 from harness.lab.idrac.web import Json, Reply, Request, Route, collection, link, not_found, ok
@@ -77,9 +77,13 @@ def routes(server: Server) -> tuple[Route, ...]:
 
     def devices(_: Request) -> Reply:
         path = f"{names.CHASSIS}/PCIeDevices"
-        return ok(collection(path, "PCIeDeviceCollection", "PCIeDeviceCollection", [link(f"{path}/{key}") for key in _DEVICES]))
+        keys = (*_DEVICES, *(gpu.key for gpu in controller.gpus()))
+        return ok(collection(path, "PCIeDeviceCollection", "PCIeDeviceCollection", [link(f"{path}/{key}") for key in keys]))
 
     def device(request: Request) -> Reply:
+        for gpu in controller.gpus():
+            if gpu.key == request.names["id"]:
+                return ok(gpus.device(request.path, gpu))
         slot = _DEVICES.get(request.names["id"])
         if slot is None:
             return not_found(request.path)

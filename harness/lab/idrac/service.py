@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.lab.idrac import mishaps, names
 from harness.lab.idrac.controller import Controller, Server
 from harness.lab.idrac.log import stamp
+from harness.lab.idrac.sessions import Session
 from harness.lab.idrac.web import Complaint, Reply, Request, Route, collection, link, not_found, ok, refuse
 
 
@@ -61,15 +62,13 @@ def routes(server: Server) -> tuple[Route, ...]:
         if session is None:
             return refuse(503, "RAC0218")
         path = f"{home}/{session.id}"
-        return Reply(
-            201, _session(path, session.id, session.user, session.created), {"X-Auth-Token": session.token, "Location": path}
-        )
+        return Reply(201, _session(path, session), {"X-Auth-Token": session.token, "Location": path})
 
     def show_session(request: Request) -> Reply:
         session = sessions.find(request.names["id"])
         if session is None:
             return not_found(request.path)
-        return ok(_session(request.path, session.id, session.user, session.created))
+        return ok(_session(request.path, session))
 
     def log_off(request: Request) -> Reply:
         if sessions.find(request.names["id"]) is None:
@@ -130,14 +129,15 @@ def _root(controller: Controller) -> dict[str, object]:
     return body | ({"JobService": link(f"{names.ROOT}/JobService")} if profile.has_job_service else {})
 
 
-def _session(path: str, session_id: str, user: str, created: float) -> dict[str, object]:
+def _session(path: str, session: Session) -> dict[str, object]:
     return {
         "@odata.id": path,
         "@odata.type": "#Session.v1_6_0.Session",
-        "CreatedTime": stamp(created),
-        "Id": session_id,
+        "ClientOriginIPAddress": session.client,
+        "CreatedTime": stamp(session.created),
+        "Id": session.id,
         "Name": "User Session",
         "Password": None,
         "SessionType": "Redfish",
-        "UserName": user,
+        "UserName": session.user,
     }

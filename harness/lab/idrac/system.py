@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.lab.idrac import mishaps, names, scp
+from harness.lab.idrac import gpus, mishaps, names, scp
 from harness.lab.idrac.controller import Server
 from harness.lab.idrac.log import stamp
 from harness.lab.idrac.profile import Profile
@@ -124,6 +124,7 @@ def _system(server: Server) -> dict[str, object]:
             }
         },
         "PCIeDevices": mishaps.devices(controller),
+        **gpus.links(controller),
         "PowerState": status.power,
         "ProcessorSummary": {"Count": 2, "Model": "Model CPU 20-core", "Status": {"Health": "OK", "State": "Enabled"}},
         "SKU": identity.service_tag,

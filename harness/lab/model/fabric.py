@@ -26,6 +26,9 @@ NEIGHBOUR = "model-neighbour"
 NOT_OURS = "jbogB/slot07"
 """The slot whose part the fabric has given to the neighbour under the fault ``pcie.four-view``."""
 
+UNKNOWN = "jbogA/slot03"
+"""The slot whose part is not in the fabric's list under the fault ``pcie.four-view.fabric``."""
+
 
 class ModelFabric:
     """Answers from the fabric's controller."""
@@ -53,8 +56,7 @@ class ModelFabric:
             case "version":
                 return 200, _envelope([{"version": "3.4.0"}])
             case "device/info/gpu":
-                known = parts.present(self._machine.faults, self._machine.cabled)
-                return 200, _envelope([_info(gpu, self._owner(gpu)) for gpu in known])
+                return 200, _envelope([_info(gpu, self._owner(gpu)) for gpu in self._listed()])
             case "machine":
                 return 200, _envelope([{"mach_id": "0x1", "mach_name": OWNER, "grp_id": "0x1", "comp_name": "pcpu0", "p2p": "on"}])
             case _:
@@ -87,10 +89,19 @@ class ModelFabric:
         edit ^= {slot}
         return 200, _envelope([])
 
+    def _listed(self) -> tuple[parts.ModelGpu, ...]:
+        """Every GPU of the fabric, the neighbour's own too where one of them is in this machine."""
+        faults = self._machine.faults
+        own = parts.present(faults, self._machine.cabled)
+        if "pcie.four-view.fabric" in faults:
+            own = tuple(gpu for gpu in own if gpu.slot != UNKNOWN)
+        return (*own, parts.NEIGHBOURS) if "pcie.four-view.system" in faults else own
+
     def _owner(self, gpu: parts.ModelGpu) -> str:
         if gpu.slot in self._machine.detached:
             return FREE
-        return NEIGHBOUR if "pcie.four-view" in self._machine.faults and gpu.slot == NOT_OURS else OWNER
+        is_given_away = "pcie.four-view" in self._machine.faults and gpu.slot == NOT_OURS
+        return NEIGHBOUR if is_given_away or gpu is parts.NEIGHBOURS else OWNER
 
 
 def _envelope(data: list[Json], *, code: int = 0, errors: list[str] | None = None) -> Json:
@@ -111,7 +122,7 @@ def _info(gpu: parts.ModelGpu, owner: str) -> dict[str, Json]:
         "vid": "0x10de",
         "did": "0x1e78",
         "serial_num": gpu.serial,
-        "location": {"rack": 1, "shelf": parts.CHASSIS.index(gpu.chassis) + 1, "node": gpu.port},
+        "location": {"rack": 1, "shelf": "ABC".index(gpu.chassis.name[-1]) + 1, "node": gpu.port},
         "chassis": gpu.chassis.name,
         "slot": gpu.slot,
         "mach_id": {OWNER: "0x1", FREE: "n/a"}.get(owner, "0x2"),

@@ -76,6 +76,8 @@ class ModelHost:
                 return self._real.answer(question, worker, machine.view())
             case ["agent", worker, *arguments]:
                 return workers.answer(worker, arguments, machine.view())
+            case ["watch-links", count, every]:
+                return pcie_host.watched(machine.view(), int(count), float(every))
             case ["dmesg", *_]:
                 return _at_once(*pcie_host.kernel_log(machine.view()))
             case _:

@@ -21,6 +21,7 @@ from harness.lab.idrac.queue import BIOS, Job
 from harness.lab.idrac.registry import Value
 from harness.lab.model import parts, post
 from harness.lab.model.delivery import BEFORE, deliver, identify
+from harness.lab.model.listing import listed
 from harness.lab.model.post import Stage
 
 _REQUESTS = {
@@ -68,6 +69,7 @@ class Machine:
         self._controller = Controller(
             clock, identify(faults, profile, password or parts.BMC_PASSWORD), faults, profile, session_clock=session_clock
         )
+        self._controller.gpus = lambda: listed(self.view())
         self._timeline = self._controller.timeline
         self.console: list[Emission] = []
         self.boots = 1

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from harness.lab.model.cards import Card, cards, line, vary
 from harness.lab.model.driver import DRIVER_VERSION, UNINITIALISED, bound_driver
-from harness.lab.model.parts import View
+from harness.lab.model.parts import View, serial_in
 from harness.lab.model.pcie_host import gpu_addresses
 
 _MIB = 1 << 20
@@ -46,6 +46,7 @@ OLD_REPLAYS = "jbogA/slot05"
 OTHER_VBIOS = "jbogA/slot09"
 REPLAYING = "jbogB/slot01"
 SHORT_OF_MEMORY = "jbogB/slot09"
+OTHER_SERIAL = "jbogA/slot08"
 
 
 def nvml(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
@@ -118,7 +119,7 @@ def _gpu(view: View, card: Card, watch: float) -> str:
         "device": "10de:1e78",
         "subsystem": "10de:13d8",
         "uuid": card.gpu.uuid,
-        "serial": card.gpu.serial,
+        "serial": _serial(card, faults),
         "name": "Quadro RTX 8000",
         "vbios": _OTHER_VBIOS if "gpu.alike" in faults and slot == OTHER_VBIOS else _VBIOS,
         "memory": memory,
@@ -145,6 +146,12 @@ def _gpu(view: View, card: Card, watch: float) -> str:
     }
     unread = dict.fromkeys(_NOT_SUPPORTED, "Not Supported") if "benign.nvml-not-supported" in faults else {}
     return line("gpu", **{name: value for name, value in fields.items() if name not in unread}, unread=unread)
+
+
+def _serial(card: Card, faults: frozenset[str]) -> str:
+    """What the board's own memory says; with the fault a number that nobody else knows, as after a repair."""
+    is_other = "gpu.four-view" in faults and card.slot == OTHER_SERIAL
+    return f"{int(card.gpu.serial) + 70:013d}" if is_other else serial_in(card.gpu, faults)
 
 
 def _peers(card: Card, listed: Sequence[Card]) -> str:

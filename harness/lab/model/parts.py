@@ -73,6 +73,17 @@ SLOTS = frozenset(gpu.slot for gpu in GPUS)
 STRANGER = ModelGpu(21, CHASSIS[0], 11)
 """A GPU in an eleventh port, which no platform names: the fault ``gpu.unexpected``."""
 
+NEIGHBOURS = ModelGpu(99, Chassis("jbogC", "pci0000:3a", 0x3A, "PCIe Slot 1", 0, 1), 4)
+"""A GPU of the neighbour in a chassis that this machine has no cable to."""
+
+SWAPPED = "jbogB/slot02"
+"""The slot in which the neighbour's GPU sits under the fault ``pcie.four-view.system``: its own serial number, in our slot."""
+
+
+def serial_in(slot: ModelGpu, faults: frozenset[str]) -> str:
+    """The serial number that the card in a slot has, whatever the fabric's list says."""
+    return NEIGHBOURS.serial if "pcie.four-view.system" in faults and slot.slot == SWAPPED else slot.serial
+
 
 def present(faults: frozenset[str], populated: frozenset[str]) -> tuple[ModelGpu, ...]:
     """The GPUs that are plugged in, in the order of their buses."""

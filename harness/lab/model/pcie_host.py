@@ -24,8 +24,11 @@ from harness.lab.model.pcie_enumeration import Enumerated, Placed, enumerate_sta
 from harness.lab.model.pcie_log import invalid_bars, pcie_lines
 from harness.lab.model.pcie_setup import Setup
 from harness.lab.model.post import COMMAND_LINE, KERNEL_RELEASE
-from harness.lab.model.sysfs import System, write_system
+from harness.lab.model.sysfs import System, link_files, write_system
 from harness.lab.model.tree import stacks
+
+ERRORS_A_SECOND = 2.0
+"""How often a link corrects an error under the fault ``pcie.error-rate``: fifteen times what Gen3 x16 may have."""
 
 DURATION = 1.5
 """Seconds that the worker takes for the whole tree on hardware, mostly waking sleeping devices; an assumption."""
@@ -42,6 +45,30 @@ def answer(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
         raise UsageMistake(f"the modelled machine's pci worker takes no arguments, not {' '.join(arguments)}")
     lines = _agent_lines(_setup(view), view.boot)
     return [(round(DURATION * (number + 1) / len(lines), 6), line) for number, line in enumerate(lines)]
+
+
+def watched(view: View, count: int, every: float) -> Iterable[tuple[float, str]]:
+    """What the sampling of links prints: for each look the time, then every link and every counter of corrected errors."""
+    setup = _setup(view)
+    linked = [function for stack in _enumerated(setup) for function in stack.walk() if link_files(function.hardware)]
+    flapping, failing = _ends(setup, "pcie.steady"), _ends(setup, "pcie.error-rate")[:1]
+    old = 150 if "benign.old-corrected" in setup.faults else 0
+    for number in range(count):
+        at = number * every
+        yield at, f"at {view.now + at:.2f}"
+        for function in linked:
+            files = link_files(function.hardware)
+            is_narrow = number % 3 == 1 and function.path in flapping
+            errors = old + (int(at * ERRORS_A_SECOND) if function.path in failing else 0)
+            yield at, f"{function.address}/current_link_width:{'8' if is_narrow else files['current_link_width']}"
+            yield at, f"{function.address}/current_link_speed:{files['current_link_speed']}"
+            yield at, f"{function.address}/aer_dev_correctable:TOTAL_ERR_COR {errors}"
+
+
+def _ends(setup: Setup, fault: str) -> tuple[str, ...]:
+    """The port and the GPU of the slot that a fault hits, by path; none where it is off."""
+    gpu = next((gpu for gpu in setup.gpus if setup.hits(fault, gpu.slot)), None)
+    return () if gpu is None else (gpu.path.rpartition("/")[0], gpu.path)
 
 
 def kernel_log(view: View) -> list[str]:

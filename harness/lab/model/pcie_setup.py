@@ -26,6 +26,8 @@ VICTIMS: Mapping[str, tuple[str, ...]] = {
     "pcie.mps": ("jbogB/slot05",),
     "pcie.errors": ("jbogB/slot06",),
     "pcie.kernel-log": ("jbogA/slot05",),
+    "pcie.steady": ("jbogA/slot10",),
+    "pcie.error-rate": ("jbogB/slot04",),
 }
 """The slots or chassis that each fault hits."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.lab.model.config_space import config_space
 from harness.lab.model.pcie_enumeration import Enumerated, Placed
-from harness.lab.model.pcie_parts import Bar, Kind, Link
+from harness.lab.model.pcie_parts import Bar, Hardware, Kind, Link
 from harness.lab.model.pcie_windows import Region
 
 _MEMORY = 0x200
@@ -103,15 +103,19 @@ def _function(folder: Path, function: Placed) -> None:
         "aer_dev_nonfatal": _counters(_UNCORRECTABLE, "NONFATAL"),
         "aer_dev_fatal": _counters(_UNCORRECTABLE, "FATAL"),
     }
-    link = hardware.below if hardware.kind in (Kind.ROOT_PORT, Kind.DOWNSTREAM) else hardware.link
-    if link is not None:
-        texts |= _link(link, answers=hardware.answers)
+    texts |= link_files(hardware)
     if hardware.is_bridge:
         texts |= {"secondary_bus_number": str(function.secondary), "subordinate_bus_number": str(function.subordinate)}
     (folder / "power").mkdir(parents=True)
     for name, text in texts.items():
         _text(folder / name, text)
     (folder / "config").write_bytes(config_space(function))
+
+
+def link_files(hardware: Hardware) -> dict[str, str]:
+    """The files about a function's link, none for what is integrated."""
+    link = hardware.below if hardware.kind in (Kind.ROOT_PORT, Kind.DOWNSTREAM) else hardware.link
+    return {} if link is None else _link(link, answers=hardware.answers)
 
 
 def _link(link: Link, *, answers: bool) -> dict[str, str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from harness.lab.model.parts import CHASSIS, GPUS, Chassis, ModelGpu
+from harness.lab.model.parts import CHASSIS, GPUS, Chassis, ModelGpu, serial_in
 from harness.lab.model.pcie_onboard import PLX_SWITCH, REDIRECTING, ROOT_PORT, SWITCH_BAR, onboard, root_port
 from harness.lab.model.pcie_parts import DOWN, EMPTY, Bar, Hardware, Identity, Kind, Link
 from harness.lab.model.pcie_setup import Setup
@@ -200,7 +200,7 @@ def _gpu(gpu: ModelGpu, link: Link, setup: Setup) -> Hardware:
         Kind.ENDPOINT,
         bars=tuple(replace(bar, forgotten=forgotten and bar.index == 1) for bar in GPU_BARS),
         link=link,
-        serial=gpu.serial.rjust(16, "0"),
+        serial=serial_in(gpu, setup.faults).rjust(16, "0"),
         answers=not setup.hits("pcie.enumerated.fallen", gpu.slot),
         driver="nvidia",
     )

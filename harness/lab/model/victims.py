@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.lab.model import driver, fabric, nvml, p2p, resnet50
-from harness.lab.model.parts import CHASSIS, GPUS
+from harness.lab.model import driver, fabric, listing, nvml, p2p, resnet50
+from harness.lab.model.parts import CHASSIS, GPUS, SWAPPED
 from harness.lab.model.pcie_setup import VICTIMS
 
 _FULL = tuple(gpu.slot for gpu in GPUS if gpu.chassis == CHASSIS[1])
@@ -19,6 +19,10 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "pcie.bars": _FULL,
     "pcie.aperture.window": _FULL,
     "pcie.four-view": (fabric.NOT_OURS,),
+    "pcie.four-view.fabric": (fabric.UNKNOWN,),
+    "pcie.four-view.bmc": (listing.UNLISTED,),
+    "pcie.four-view.system": (SWAPPED,),
+    "gpu.four-view": (nvml.OTHER_SERIAL,),
     "gpu.nvml-count": (driver.UNINITIALISED,),
     "gpu.memory": (nvml.SHORT_OF_MEMORY,),
     "gpu.ecc": (nvml.RETIRING,),

@@ -9,13 +9,19 @@ from harness.devices.dumps.harvest import Format
 from harness.devices.dumps.picture import Picture
 from harness.devices.pcie import Unread
 from harness.platform import Platform
+from harness.procedures.analysis.bars import judge_bars, judge_resizable
+from harness.procedures.analysis.buses import judge_buses
 from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity, fold
 from harness.procedures.analysis.driver import judge_driver_lines, judge_views, judge_xids
+from harness.procedures.analysis.firmware import judge_firmware
 from harness.procedures.analysis.gpus import judge_gpus
-from harness.procedures.analysis.paths import judge_gone, judge_links, judge_peers, judge_registers
+from harness.procedures.analysis.iommu import judge_iommu
+from harness.procedures.analysis.numa import judge_numa
+from harness.procedures.analysis.paths import judge_gone, judge_links, judge_peers, judge_registers, judge_tightest
 from harness.procedures.analysis.reports import judge_bottlenecks, judge_error_owner, judge_reports
 from harness.procedures.analysis.samples import judge_samples
-from harness.procedures.analysis.space import judge_bars, judge_buses, judge_firmware, judge_shortages, judge_windows
+from harness.procedures.analysis.shortages import judge_shortages, judge_windows
+from harness.procedures.analysis.topology import judge_topology
 from harness.procedures.chain import Loss, trace
 
 _JUDGES = (
@@ -24,15 +30,20 @@ _JUDGES = (
     judge_registers,
     judge_buses,
     judge_bars,
+    judge_resizable,
     judge_shortages,
     judge_windows,
     judge_samples,
     judge_links,
+    judge_tightest,
     judge_peers,
     judge_driver_lines,
     judge_reports,
     judge_xids,
     judge_gpus,
+    judge_numa,
+    judge_topology,
+    judge_iommu,
     judge_views,
     judge_bottlenecks,
     judge_error_owner,

@@ -8,7 +8,7 @@ beneath it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
@@ -56,26 +56,32 @@ class Diagnosis:
 
 def fold(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
     """Tell each lost part once: later losses of a part go beneath the first one. The worst stand first."""
-    listed = list(dict.fromkeys(diagnoses))
-    losses = sorted(
-        (each for each in listed if each.severity is Severity.FAIL and each.link is not Link.OTHER), key=lambda each: each.link
-    )
-    kept: list[Diagnosis] = []
-    for loss in losses:
-        device = {_device(part) for part in loss.parts}
-        first = next(
-            (number for number, other in enumerate(kept) if device and device <= {_device(part) for part in other.parts}), None
-        )
-        if first is None:
-            kept.append(loss)
-        else:
-            line = loss.quote or loss.what
-            before = kept[first]
-            if line not in (before.quote, *before.then):
-                kept[first] = replace(before, then=(*before.then, line))
-    others = [each for each in listed if each not in losses]
+    losses: list[Diagnosis] = []
+    others: list[Diagnosis] = []
+    for each in dict.fromkeys(diagnoses):
+        is_loss = each.severity is Severity.FAIL and each.link is not Link.OTHER
+        (losses if is_loss else others).append(each)
+    kept = _folded(sorted(losses, key=lambda each: each.link))
     order = list(Severity)
     return tuple(sorted([*kept, *others], key=lambda each: order.index(each.severity)))
+
+
+def _folded(losses: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+    """Each loss whose devices are all among those of an earlier one, beneath the first such."""
+    kept: list[tuple[Diagnosis, set[str], dict[str, None]]] = []
+    with_device: dict[str, list[int]] = {}
+    for loss in losses:
+        devices = {_device(part) for part in loss.parts}
+        earlier = with_device.get(min(devices, default=""), ())
+        first = next((number for number in earlier if devices <= kept[number][1]), None)
+        if first is None:
+            for device in devices:
+                with_device.setdefault(device, []).append(len(kept))
+            kept.append((loss, devices, dict.fromkeys(loss.then)))
+        elif (line := loss.quote or loss.what) != kept[first][0].quote:
+            kept[first][2][line] = None
+    for loss, _, then in kept:
+        yield replace(loss, then=tuple(then))
 
 
 def _device(address: str) -> str:

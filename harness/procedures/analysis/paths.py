@@ -12,7 +12,7 @@ from harness.devices.dumps.picture import Picture
 from harness.devices.pcie import Function, Snapshot
 from harness.platform import Slot
 from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity
-from harness.procedures.links import LinkEnds, access_control, fatal_errors, links_to, payloads
+from harness.procedures.links import LinkEnds, access_control, capacity_words, fatal_errors, links_to, payloads, tightest
 
 _UNCORRECTABLE = {
     4: "DLP, data link protocol",
@@ -87,6 +87,25 @@ def judge_links(picture: Picture) -> Iterator[Diagnosis]:
             "idle-speed",
             f"{len(idle)} GPUs",
             "their own links run below their speed, as they do at rest: judge them under load",
+        )
+
+
+def judge_tightest(picture: Picture) -> Iterator[Diagnosis]:
+    """The hop above GPUs that carries less than each of them could: by design or not, it is named once."""
+    held: dict[LinkEnds, list[str]] = {}
+    for function in picture.on_bus:
+        links = links_to(picture.snapshot, function.path)
+        hop = tightest(links)
+        if hop is not None and hop != links[-1] and capacity_words(hop) != capacity_words(links[-1]):
+            held.setdefault(hop, []).append(function.bdf)
+    for hop, gpus in held.items():
+        yield Diagnosis(
+            Severity.NOTE,
+            "tightest",
+            f"{hop} ({picture.label(hop.lower.bdf)})",
+            f"{capacity_words(hop)} is the tightest hop on the way to {len(gpus)} GPU{'s' * (len(gpus) != 1)}",
+            _told(hop),
+            parts=tuple(gpus),
         )
 
 

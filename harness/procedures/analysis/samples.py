@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from harness.devices.dumps.picture import Picture
 from harness.devices.pcie import Function
 from harness.procedures.analysis.diagnosis import Diagnosis, Link, Severity
-from harness.units import amount
+from harness.procedures.analysis.room import size_text
 
 
 def judge_samples(picture: Picture) -> Iterator[Diagnosis]:
@@ -61,7 +61,7 @@ def _moved(picture: Picture, bdf: str, samples: tuple[tuple[str, Function], ...]
     best = max((sizes for _, sizes in regions), key=lambda sizes: (len(sizes), sum(sizes.values())))
     for source, sizes in regions:
         differing = [
-            f"Region {index}: {_size(size)} elsewhere, {_size(sizes[index]) if index in sizes else 'none'} here"
+            f"Region {index}: {size_text(size)} elsewhere, {size_text(sizes[index]) if index in sizes else 'none'} here"
             for index, size in best.items()
             if sizes.get(index) != size
         ]
@@ -78,8 +78,3 @@ def _moved(picture: Picture, bdf: str, samples: tuple[tuple[str, Function], ...]
                 (bdf,),
                 Link.BARS,
             )
-
-
-def _size(size: int) -> str:
-    (text,), unit = amount(size, unit="B")
-    return f"{text} {unit}"

@@ -15,6 +15,7 @@ answer lost ─────┘         ├─ a new job, not our values ──�
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -117,7 +118,7 @@ def adopt(attempt: Attempt) -> Stop | None:
         return Stop(
             BEFORE_RESET,
             f"{', '.join(sorted(trace.ours))} became pending but no job was made, so no restart would ever apply them; nothing "
-            "was restarted",
+            f"was restarted\n{_two_steps(attempt)}",
         )
     return Stop(BEFORE_RESET, "the iDRAC took the values, but nothing is pending and no job was made; nothing was restarted")
 
@@ -132,9 +133,29 @@ def _late(state: BiosState, active: tuple[Job, ...], wanted: Mapping[str, Value]
     return None
 
 
+def _two_steps(attempt: Attempt) -> str:
+    """How to go on where a firmware takes an apply time and makes no job of it (dell/iDRAC-Redfish-Scripting#84 and #176): by hand
+    first, since a job is never asked for beside an apply time."""
+    request = f"PATCH {attempt.idrac.places.settings} {json.dumps({'Attributes': dict(attempt.story.plan.values)})}"
+    return (
+        f"next: this firmware may want two steps: stage them without an apply time ({request}), "
+        "then run `bringup bios apply` again: it finds them pending, makes only their job, and goes on from there"
+    )
+
+
+def _schedulable(foreign: Mapping[str, Value | None]) -> str:
+    """How to schedule what somebody staged and nothing would ever apply, once it is agreed to."""
+    listed = ", ".join(f"{name} = {json.dumps(value)}" for name, value in sorted(foreign.items()))
+    return (
+        f"next: ask around; where they are to be applied, write just them to a file (TOML: {listed}) and run "
+        "`bringup bios apply --attributes FILE`: it sends no values, makes only the job, and restarts the host"
+    )
+
+
 def _staged_meanwhile(foreign: Mapping[str, Value | None], so: str) -> Stop:
     names = ", ".join(sorted(foreign))
-    return Stop(PENDING, f"somebody staged {names} after this run had looked, and a restart would apply it; {so}", Blame.BENCH)
+    text = f"somebody staged {names} after this run had looked, and a restart would apply it; {so}"
+    return Stop(PENDING, f"{text}\n{_schedulable(foreign)}", Blame.BENCH)
 
 
 def _is_in_effect(attempt: Attempt, state: BiosState) -> bool:

@@ -18,6 +18,15 @@ def objection(version: str, wanted: Bios) -> str:
     return ""
 
 
+def suspicion(version: str, wanted: Bios) -> str:
+    """What the deny list says of the BIOS of a machine whose start loops or hangs, and what to do about the list."""
+    if any(is_same(version, denied) for denied in wanted.deny):
+        return f"BIOS {version} is on the platform's deny list ({', '.join(wanted.deny)}): replace it once the host starts bare"
+    listed = ", ".join(wanted.deny) or "empty"
+    named = version or "of unknown version"
+    return f"BIOS {named} is not on the platform's deny list ({listed}); where it is at fault, add it to bios.deny"
+
+
 def is_same(version: str, other: str) -> bool:
     """True where both mean the same version."""
     return _parts(version) == _parts(other)

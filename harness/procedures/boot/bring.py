@@ -13,6 +13,7 @@ from harness.devices.idrac import Idrac
 from harness.devices.idrac_facts import LogEntry
 from harness.errors import BenchError, Blame, BringupError, TapeError, Timeout
 from harness.platform import Platform
+from harness.procedures.bios.version import suspicion
 from harness.procedures.boot.post import sight
 from harness.procedures.boot.story import CONSOLE, HALT, LOOP, NEW_BOOT, PROGRESS, REACH, BootStory
 from harness.procedures.boot.watch import BARRED, Watch
@@ -30,13 +31,16 @@ KEY = "boot"
 LOADING = 300.0
 """Seconds that an operating system which is being loaded is waited for before it is restarted."""
 
+CLIMB = "`bringup rescue --bench BENCH` shows the ladder and takes it rung by rung, detaching the GPUs where a fabric can be asked"
+"""The command that goes on from here."""
+
 RUNG = "power the expansion chassis down or detach the GPUs, then power the host on: it boots bare, and BIOS jobs run again"
 """The next rung of the rescue ladder. The fabric is only read here, so hands are needed for it."""
 
 NEXT: Mapping[str, str] = {
     NEW_BOOT: "see whether the BMC obeys at all; a virtual AC cycle of the host, with it off first, is the last resort",
     HALT: "read the reason on the screen or in the log and remove it; ErrPrompt=Disabled would only hide it",
-    PROGRESS: f"ForceOff, then {RUNG}",
+    PROGRESS: f"ForceOff, then {RUNG}; {CLIMB}",
     CONSOLE: "find the port and the rate that talk (bringup console probe BENCH), or reach the host another way",
     REACH: "log in on the console: a network card that new bus numbers renamed, a file-system check, a PXE loop",
 }
@@ -197,7 +201,7 @@ def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
         if (working := next((job for job in idrac.jobs() if job.is_running), None)) is not None:
             rescue = f"{working} is at work, so the host was not switched off: wait for it, then ForceOff; hands are needed: {RUNG}"
             scene.handover.leave(KEY, f"the host restarts for ever; {rescue}", "ComputerSystem.Reset ForceOff")
-            return _with_evidence(replace(story, rescue=rescue), stop, rescue)
+            return _with_evidence(replace(story, rescue=rescue), _suspecting(scene, stop), f"{rescue}; {CLIMB}")
         send_reset(idrac, Wanted.OFF, expected_tag=scene.tag)
         idrac.clock.until(
             lambda: idrac.system().power_state,
@@ -213,7 +217,18 @@ def _rescue(scene: _Scene, story: BootStory, stop: Stop) -> BootStory:
         rescue = f"the host could not be switched off ({error}); hands are needed: {RUNG}"
     scene.handover.leave(KEY, f"the host restarted for ever; {rescue}", "ComputerSystem.Reset On")
     changed = "" if story.reset is None else _changed(scene, story.reset)
-    return _with_evidence(replace(story, rescue=rescue), stop, rescue, changed)
+    return _with_evidence(replace(story, rescue=rescue), _suspecting(scene, stop), f"{rescue}; {CLIMB}", changed)
+
+
+def _suspecting(scene: _Scene, stop: Stop) -> Stop:
+    """The stop of a loop with what the firmware's deny list says of this BIOS: one version is known to loop with GPUs attached."""
+    try:
+        version = scene.idrac.system().bios_version
+    except TapeError:
+        raise
+    except BringupError:
+        version = ""
+    return replace(stop, text=f"{stop.text}\n{suspicion(version, scene.platform.bios)}")
 
 
 def _look(scene: _Scene, story: BootStory, since: LogEntry | None) -> BootStory:

@@ -184,5 +184,5 @@ def test_a_tar_of_sysfs_gives_tree_bars_links_and_driver():
         tar.addfile(link)
     (gpu,) = merge(read_dump("tar", packed.getvalue())).on_bus
     assert gpu.path == "pci0000:3a/00.0/00.0"
-    assert (gpu.driver, gpu.numa_node, gpu.link.current_width, gpu.link.generation) == ("nvidia", None, 16, 1)
+    assert (gpu.driver, gpu.numa_node, gpu.link.current_width, gpu.link.generation) == ("nvidia", -1, 16, 1)
     assert (gpu.bar(0).size, gpu.bar(1).size) == (16 << 20, 256 << 20)

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from harness.devices.fabric import FabricPart
 from harness.errors import Blame
 from harness.lab.faults.gpu import FAULTS
-from harness.lab.model.parts import SLOTS
+from harness.lab.model.parts import GPUS, SLOTS
 from harness.lab.model.victims import unpopulated, victims
 from harness.limits import Outcome
 from harness.procedures import gpu as judge
@@ -16,6 +17,7 @@ from harness.procedures.gpu import fellows_of, model_of
 from harness.procedures.p2p_loopback import judge_loopback
 from harness.procedures.places import index_of
 from harness.procedures.resnet50_watch import judge_watched
+from harness.procedures.views import differences, views
 
 
 def failing(finding):
@@ -191,4 +193,13 @@ def test_a_fault_that_names_slots_needs_them(fault):
 
 def test_every_fault_but_those_of_the_driver_has_a_culprit():
     without = {fault.id for fault in FAULTS if not fault.is_benign} - CULPRITS.keys()
-    assert without == {"gpu.driver-bound.nouveau", "gpu.driver-bound.signature", "gpu.nvml"}
+    assert without == {"gpu.driver-bound.nouveau", "gpu.driver-bound.signature", "gpu.nvml", "gpu.four-view"}
+
+
+def test_a_serial_number_that_only_the_driver_reads_is_told_by_slot_and_no_other_slot_differs(box):
+    machine = box("gpu.four-view")
+    fabric = [FabricPart(gpu.slot, gpu.serial, "us") for gpu in GPUS]
+    seen = views(machine.snapshot, machine.platform.slots, fabric, driver=machine.gpus())
+    wrong = [line for view in seen for line in differences(view, fabric, "us")]
+    assert [line.split(": fabric")[0] for line in wrong] == ["jbogA/slot08: the driver's view differs"]
+    assert victims("gpu.four-view") == ("jbogA/slot08",)

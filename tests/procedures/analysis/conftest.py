@@ -46,6 +46,8 @@ def gpu(
     width=16,
     payload=256,
     number=0,
+    numa=None,
+    group="",
 ):
     """One GPU of ``lspci -nnvvv``."""
     low, high = 0xB0000000 + (number << 24), 0x382000000000 + (number << 32)
@@ -55,6 +57,8 @@ def gpu(
         f"{bdf} {kind}: NVIDIA Corporation TU102GL [{ids}] (rev a1)",
         "\tSubsystem: NVIDIA Corporation Device [10de:129e]",
         "\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx-",
+        *([f"\tNUMA node: {numa}"] if numa is not None else []),
+        *([f"\tIOMMU group: {group}"] if group else []),
         *(f"\t{line}" for line in body),
         "\tCapabilities: [78] Express (v2) Endpoint, MSI 00",
         "\t\tDevCap:\tMaxPayload 256 bytes, PhantFunc 0",
@@ -84,6 +88,7 @@ def bridge(
     acs="",
     payload=256,
     slot="",
+    numa=None,
 ):
     """One port of ``lspci -nnvvv``; ``acs`` is the text after ``ACSCtl:``, ``slot`` that after ``SltSta: Status:``."""
     span = f"\tPrefetchable memory behind bridge: {window[0]:016x}-{window[0] + window[1] - 1:016x}" if window else ""
@@ -91,6 +96,7 @@ def bridge(
         f"{bdf} PCI bridge [0604]: A maker of switches [{ids}] (rev 01) (prog-if 00 [Normal decode])",
         "\tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx-",
         f"\tBus: primary={bdf[-7:-5]}, secondary={secondary:02x}, subordinate={subordinate:02x}, sec-latency=0",
+        *([f"\tNUMA node: {numa}"] if numa is not None else []),
         span,
         f"\tCapabilities: [68] Express (v2) {kind}{' (Slot+)' if slot else ''}, MSI 00",
         "\t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0",
@@ -123,6 +129,20 @@ def machine(gpus=4, *, ports=None, **changed):
     return "".join(parts)
 
 
+def topology(*rows, nodes=()):
+    """``nvidia-smi topo -m``: the levels to the GPUs before each one, from GPU1 on; ``nodes`` are their NUMA affinities."""
+    count = len(rows) + 1
+    cells = [["X"] * count for _ in range(count)]
+    for number, row in enumerate(rows, start=1):
+        for other, cell in enumerate(row.split()):
+            cells[number][other] = cells[other][number] = cell
+    names = [f"GPU{number}" for number in range(count)]
+    lines = ["\t" + "\t".join([*names, "CPU Affinity", "NUMA Affinity"])]
+    for number, name in enumerate(names):
+        lines.append("\t".join([name, *(f" {cell} " for cell in cells[number]), "0-23", nodes[number] if nodes else "N/A"]))
+    return "\n".join(lines) + "\n\nLegend:\n\n  X    = Self\n"
+
+
 def smi(*addresses):
     """``nvidia-smi -q -x`` of GPUs without a fault."""
     gpus = "".join(
@@ -142,5 +162,5 @@ def dmesg(*lines, start=1.0):
 @pytest.fixture(scope="session")
 def mailed():
     """What makes up files, and what reads an analysis."""
-    makers = (analysed, faults, warnings, told, gpu, bridge, machine, smi, dmesg)
+    makers = (analysed, faults, warnings, told, gpu, bridge, machine, topology, smi, dmesg)
     return SimpleNamespace(rtx=RTX, **{maker.__name__: maker for maker in makers})

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.devices.dumps import recognise
+from harness.devices.dumps.harvest import Format
 from harness.devices.dumps.picture import merge
 from harness.devices.dumps.recognise import read_dump
 from harness.errors import BringupError, UsageMistake
@@ -66,6 +68,24 @@ GPU 00000000:3C:00.0
     Retired Pages
         Pending Page Blacklist            : Yes
 """
+SMI = """+-----------------------------------------------------------------------------+
+| NVIDIA-SMI 535.183.01   Driver Version: 535.183.01   CUDA Version: 12.2     |
+|   0  Quadro RTX 8000     On   | 00000000:3B:00.0 Off |                    0 |
+| 33%   36C    P8    13W / 260W |      0MiB / 45556MiB |      0%      Default |
++-----------------------------------------------------------------------------+
+Unable to determine the device handle for GPU 0000:3C:00.0: Unknown Error
+GPU 2: Quadro RTX 8000 (UUID: GPU-0e6a4b7c-0000-4000-8000-000000000002)
+"""
+PEERS = " \tGPU0\tGPU1\nGPU0\tX\tOK\nGPU1\tCNS\tX\n\nLegend:\n"
+FIRMWARE = (
+    "2026-01-01 10:00:00 UEFI0134 Unable to allocate Memory Mapped Input Output (MMIO) resources\n"
+    "1a | 09/21/2012 | 10:15:02 | System Firmware Progress #0x1c | PCI resource exhaustion : Bus 147 | Asserted\n"
+)
+MACHINE_READABLE = (
+    '3b:00.0 "3D controller [0302]" "NVIDIA Corporation [10de]" "Device [1e78]" -ra1 "NVIDIA Corporation [10de]" "Device [13d8]"\n'
+    "\nSlot:\t0000:3c:00.0\nClass:\t3D controller [0302]\nVendor:\tNVIDIA Corporation [10de]\nDevice:\tDevice [1e78]\n"
+    "NUMANode:\t1\n"
+)
 TREE = (
     "-[0000:3a]---00.0-[3b-40]----00.0-[3c-40]--+-00.0-[3d]----00.0  NVIDIA [10de:1e30]\n"
     + " " * 43
@@ -109,11 +129,13 @@ def whole(mailed):
         "pcieport 0000:3a:00.0:    [ 4] DLP                    (First)",
         "pcieport 0000:3a:00.0: pciehp: Slot(0): Link Down", "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.",
     )  # fmt: skip
-    topology = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-23\nGPU1\tPIX\t X \t0-23\n"
+    topology = mailed.topology("PIX", "SYS PIX", nodes=("0", "0", "1"))
     rows = "3b:00.0 3D controller [0302]: NVIDIA Corporation [10de:1e30] (rev a1)\n" + "".join(
         f"{at:02x}: {'10 ' * 16}\n" for at in range(0, 4096, 16)
     )
+    report = f"\n{'_' * 44}\n\n".join([mailed.machine(1), log, HWLOC, SMI, topology])
     texts = [mailed.machine(2), log, mailed.smi("0000:3d:00.0"), HWLOC, NCCL, UDEV, DMI, QUERY, TREE, topology, rows]
+    texts += [SMI, PEERS, FIRMWARE, MACHINE_READABLE, report]
     return [text.encode() for text in texts] + [tar_of_sysfs()]
 
 
@@ -130,6 +152,34 @@ def outcome(data):
 
 def test_each_whole_file_is_read(whole):
     assert [outcome(data) for data in whole] == [True] * len(whole)
+
+
+def test_every_format_is_among_the_files_that_are_damaged_here(whole):
+    seen = {harvest.format for data in whole for harvest in read_dump("mailed", data)}
+    assert set(Format) - seen == set()
+
+
+@pytest.mark.parametrize("times", [1, 40])
+def test_a_file_that_says_the_same_many_times_over_tells_it_once(whole, times):
+    for data in whole[:-1]:
+        read = analyse(merge(read_dump("mailed", data * times)))
+        assert len(read.picture.snapshot.functions) == len(merge(read_dump("mailed", data)).snapshot.functions)
+
+
+@pytest.mark.parametrize("opening", ["<topology >", "<system >", "<topology version ", "<nvidia_smi_log>", "<system version='1'"])
+def test_openings_of_xml_without_an_end_take_no_longer_than_other_text(monkeypatch, opening):
+    """Counted, not timed: each search for a closing tag goes over the whole text, so there may only be a few of them."""
+    looked = []
+    found = recognise.read_xml
+    monkeypatch.setattr(recognise, "read_xml", lambda name, text: looked.append(len(text)) or found(name, text))
+    with contextlib.suppress(UsageMistake):
+        read_dump("mailed", (opening * 20000 + "</x>").encode())
+    assert sum(looked) <= 20000 * len(opening) + 4
+
+
+def test_a_table_of_more_gpus_than_any_machine_has_is_not_compared_by_threes(mailed):
+    many = mailed.topology(*(" ".join(["SYS"] * number) for number in range(1, 200)))
+    assert mailed.faults(mailed.analysed(many)) == []
 
 
 def test_packed_files_tell_the_same_as_unpacked_ones(whole):
@@ -192,6 +242,51 @@ def test_xml_with_entities_of_its_own_is_refused():
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><topology version="2.0"><info name="&b;"/></topology>'
     with pytest.raises(UsageMistake, match="damaged"):
         read_dump("mailed", bomb.encode())
+
+
+def test_nvidia_smi_xml_that_was_cut_off_tells_its_first_gpus_and_where_it_ends(mailed):
+    addresses = [f"0000:{0x3D + number:02x}:00.0" for number in range(8)]
+    text = mailed.smi(*addresses)
+    cut = text[: text.index("SN5") + 2]
+    analysis = mailed.analysed(cut, mailed.machine(8))
+    assert [gpu.serial for gpu in analysis.picture.gpus] == ["SN0", "SN1", "SN2", "SN3", "SN4", ""], "half a value is none"
+    (lost,) = [unread for unread in analysis.unread if unread.what == "what comes after these 6 GPUs"]
+    assert "cut off inside nvidia_smi_log > gpu 00000000:42:00.0 > serial" in lost.why
+    assert mailed.faults(analysis) == [], "GPUs behind the cut are not called missing"
+    assert mailed.warnings(analysis) == ["view"]
+
+
+def test_hwloc_that_was_cut_off_or_damaged_tells_the_tree_before_that(mailed):
+    whole = mailed.analysed(HWLOC).picture.snapshot.functions
+    cut = mailed.analysed(HWLOC[: HWLOC.index("</object>")])
+    assert cut.picture.snapshot.functions == whole
+    assert "cut off inside topology > object > object" in cut.unread[0].why
+    damaged = mailed.analysed(HWLOC.replace("</object></object></object>", "<<<</object>"))
+    assert damaged.picture.snapshot.functions == whole
+    assert "damaged: " in damaged.unread[0].why
+
+
+def test_what_follows_a_cut_document_behind_a_rule_is_still_read(mailed):
+    analysis = mailed.analysed(f"{HWLOC[:-60]}\n{'_' * 40}\n{mailed.machine(2)}")
+    assert {harvest.format.value for harvest in analysis.picture.harvests} == {"hwloc topology", "lspci"}
+
+
+@pytest.mark.parametrize("text", ["<nvidia_smi_log><gpu", "<topology version", "<topology version='2.0'><object type='Machine'>"])
+def test_xml_that_ends_before_the_machine_begins_is_one_line(text):
+    with pytest.raises(UsageMistake, match="cut off"):
+        read_dump("mailed", text.encode())
+
+
+@pytest.mark.parametrize(
+    ("tag", "inner"), [("nvidia_smi_log", "a"), ("topology version='2.0'", "object"), ("system version='1'", "pci")]
+)
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_bottomless_nesting_is_refused_in_one_line(tag, inner, is_whole):
+    text = f"<{tag}>{f'<{inner}>' * 20000}"
+    if is_whole:
+        text += f"{f'</{inner}>' * 20000}</{tag.split()[0]}>"
+    with pytest.raises(UsageMistake, match="nested more than 100 levels"):
+        read_dump("mailed", text.encode())
 
 
 def test_a_bomb_is_not_unpacked(monkeypatch):

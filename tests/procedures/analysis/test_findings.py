@@ -59,6 +59,37 @@ def test_an_uplink_that_runs_slow_fails_because_it_does_not_idle_down(mailed):
     assert mailed.faults(analysis) == ["uplink-speed"]
 
 
+def test_the_tightest_hop_is_named_once_for_all_gpus_behind_it(mailed):
+    analysis = mailed.analysed(mailed.machine(3, root={"width": 8}))
+    words = mailed.told(analysis, "tightest")
+    assert "0000:3a:00.0 = 0000:3b:00.0" in words
+    assert "x8 generation 3 is the tightest hop on the way to 3 GPUs" in words
+    assert mailed.told(mailed.analysed(mailed.machine(3)), "tightest") == ""
+
+
+def resizable(text, size, sizes):
+    """The same GPUs, with a resizable BAR 1 of a size and a choice of sizes."""
+    capability = (
+        "\tCapabilities: [bb0 v1] Physical Resizable BAR\n"
+        f"\t\tBAR 1: current size: {size}, supported: {sizes}\n"
+        "\tKernel driver in use: nvidia"
+    )
+    return text.replace("\tKernel driver in use: nvidia", capability)
+
+
+def test_a_resizable_bar_that_register_and_system_do_not_agree_on_fails(mailed):
+    analysis = mailed.analysed(resizable(mailed.machine(1), "1GB", "64MB 128MB 256MB 512MB 1GB"))
+    assert mailed.faults(analysis) == ["rebar"]
+    assert "BAR 1 has 1 GiB by the device's register, 256 MiB by the system" in mailed.told(analysis, "rebar")
+
+
+def test_an_aperture_that_could_be_larger_is_a_choice_and_no_fault(mailed):
+    analysis = mailed.analysed(resizable(mailed.machine(2), "256MB", "64MB 256MB 32GB"))
+    assert (mailed.faults(analysis), mailed.warnings(analysis)) == ([], [])
+    assert "2 GPUs the aperture could be as large as 32 GiB" in mailed.told(analysis, "rebar")
+    assert mailed.told(mailed.analysed(resizable(mailed.machine(1), "256MB", "64MB 256MB")), "rebar") == ""
+
+
 def test_a_card_that_is_plugged_in_without_a_link_is_found_at_its_port(mailed):
     dead = mailed.bridge("3c:1f.0", 0x60, 0x60, width=0, slot="AttnBtn- PowerFlt- MRL- CmdCplt- PresDet+ Interlock-")
     empty = mailed.bridge("3c:1e.0", 0x61, 0x61, width=0, slot="AttnBtn- PowerFlt- MRL- CmdCplt- PresDet- Interlock-")
