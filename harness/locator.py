@@ -88,11 +88,16 @@ def find_platform(name: str, beside: Path | None = None) -> tuple[Platform, Path
 
 
 def find_tape(bench: str, tapes: Path | None = None) -> Path:
-    """The folder of a bench's tape. Raises UsageMistake where nothing was recorded."""
-    folders = (tapes,) if tapes is not None else tuple(folder / "tapes" for folder in fixture_folders())
-    for folder in folders:
-        if (folder / bench / "tape.toml").is_file():
-            return folder / bench
+    """The folder of a bench's tape. Raises UsageMistake where nothing was recorded.
+
+    ``tapes`` holds it, or is a tape itself, or names one beside the bench's own (a machine with a fault, say).
+    """
+    every = tuple(folder / "tapes" for folder in fixture_folders())
+    folders = every if tapes is None else (tapes,)
+    named = () if tapes is None else (tapes, *(folder / tapes for folder in every))
+    for place in (*(folder / bench for folder in folders), *named):
+        if (place / "tape.toml").is_file():
+            return place
     looked = ", ".join(str(folder) for folder in folders) or "no fixture folder"
     raise UsageMistake(f"no tape of bench {bench!r} in {looked}; record one with `bringup run --bench {bench} --record`")
 

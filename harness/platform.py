@@ -211,11 +211,17 @@ class Boot(Model):
 
 
 class Pcie(Model):
-    """What holds for the whole tree. ``switch_bar`` is the register BAR of a switch's upstream port, which budgets count."""
+    """What holds for the whole tree.
+
+    ``ports_with_link_errors`` limits, for each slot, the hops whose status register holds a corrected link error. None records and
+    does not judge: the register says that there was one since it was last cleared, not how many, and links of healthy machines
+    show some of their training. ``switch_bar`` is the register BAR of a switch's upstream port, which budgets count.
+    """
 
     iommu: AnyLimit = Field(default_factory=lambda: one_of("off", "identity"))
     acs_redirect_between_gpus: Number = Field(default_factory=lambda: exactly(0))
     corrected_errors: Annotated[Limit, limit_in("/min")] = Field(default_factory=lambda: at_most(8, "/min"))
+    ports_with_link_errors: Number | None = None
     max_payload: Annotated[Limit, limit_in("B")] = Field(default_factory=lambda: one_of(128, 256, unit="B"))
     switch_bar: Bytes | None = None
 

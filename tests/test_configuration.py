@@ -1,4 +1,5 @@
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -382,3 +383,15 @@ def test_a_host_over_ssh_needs_an_address(more, says):
 def test_a_host_over_ssh_is_an_address_or_an_alias():
     assert load_bench(HOST + 'address = "root@192.0.2.7"', "r640-07.toml").host.address == "root@192.0.2.7"
     assert load_bench(HOST.replace("ssh", "local"), "r640-07.toml").host.address == ""
+
+
+def test_tapes_may_be_a_folder_of_tapes_one_tape_or_the_name_of_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("own/toy", "fixtures/tapes/toy", "fixtures/tapes/toy-broken"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "tape.toml").touch()
+    assert locator.find_tape("toy", Path("own")) == Path("own/toy")
+    assert locator.find_tape("toy", Path("own/toy")) == Path("own/toy")
+    assert locator.find_tape("toy", Path("toy-broken")).resolve() == tmp_path / "fixtures/tapes/toy-broken"
+    with pytest.raises(UsageMistake, match="no tape of bench 'toy' in elsewhere"):
+        locator.find_tape("toy", Path("elsewhere"))

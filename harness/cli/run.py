@@ -11,7 +11,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,28 +62,72 @@ def _own_output() -> Iterator[TextIO]:
             stream.close()
 
 
-def report_again(name: str, reports: Path) -> None:
-    """Render the reports of a run once more.
+def report_again(name: str, reports: Path) -> int:
+    """Render the reports of a run once more; the exit status is 3 where the run never came to its end, and one line says so.
 
     Raises UsageMistake where there is no such run and, after the table was printed, where the reports cannot be written.
     """
     rendered = _render(find_run(name, reports))
-    if (lost := show(rendered.text)) is not None:
-        raise lost if isinstance(lost, BrokenPipeError) else UsageMistake(_takes_nothing(lost))
+    _show_all(rendered.text)
     if rendered.problem:
         raise UsageMistake(rendered.problem)
+    return _tell_unfinished([rendered.record])
 
 
-def print_report(name: str, reports: Path, form: str) -> None:
-    """Print a run in another form; nothing is written. Raises UsageMistake where there is no such run or form."""
+def print_report(name: str, reports: Path, form: str) -> int:
+    """Print a run in another form; nothing is written. Raises UsageMistake where there is no such run or form.
+
+    The exit status is that of ``report_again``.
+    """
     from harness.record.reader import read_record
     from harness.report.formats import NAMES, render_as
 
     if form not in NAMES:
         raise UsageMistake(f"no format {form!r}: --format takes {', '.join(NAMES)}")
-    text = render_as(form)(read_record(find_run(name, reports)))
+    record = read_record(find_run(name, reports))
+    _show_all(render_as(form)(record))
+    return _tell_unfinished([record])
+
+
+def compare_runs(names: Sequence[str], reports: Path, form: str) -> int:
+    """Compare runs, print what differs, and write ``comparison.html`` below ``reports``; in the form html only print the page.
+
+    Raises UsageMistake where there is no such run, or for another form. The exit status is that of ``report_again``.
+    """
+    from harness.record.reader import read_record
+    from harness.report.comparison import compare, render_comparison, tell
+    from harness.report.files import write_page
+
+    if form not in ("", "html"):
+        raise UsageMistake(f"--format {form} takes one run: several are compared, on the terminal and as html")
+    records = [read_record(find_run(name, reports)) for name in names]
+    comparison = compare(records)
+    page = render_comparison(comparison)
+    if form == "html":
+        _show_all(page)
+        return _tell_unfinished(records)
+    target = reports / "comparison.html"
+    try:
+        write_page(target, page)
+    except BenchError as error:
+        raise UsageMistake(str(error)) from None
+    _show_all(f"{tell(comparison)}\nreport: {target}\n")
+    return _tell_unfinished(records)
+
+
+def _show_all(text: str) -> None:
     if (lost := show(text)) is not None:
         raise lost if isinstance(lost, BrokenPipeError) else UsageMistake(_takes_nothing(lost))
+
+
+def _tell_unfinished(records: Sequence[Record]) -> int:
+    """3, with a line for each record that is not whole; what was rendered of it is no result."""
+    from harness.report.headline import verdict_and_fault
+
+    broken = [record for record in records if not record.closed]
+    for record in broken:
+        complain(f"{record.path}: this is no whole record, {verdict_and_fault(record)}")
+    return 3 if broken else 0
 
 
 def find_run(name: str, reports: Path) -> Path:

@@ -79,6 +79,10 @@ class Chronicle:
         if case.stage != HARNESS:
             self._watcher.case_ends(case.id, case.outcome, self._clock.now())
 
+    def exhibit(self, name: str, data: Mapping[str, Any]) -> None:
+        """What a stage shows of its facts, for a page to draw."""
+        self._ledger.write("exhibit", name=name, data=data, at=self._clock.now())
+
     def note(self, text: str) -> None:
         """Something worth knowing."""
         self._ledger.write("note", text=text)

@@ -38,6 +38,7 @@ from harness.procedures.bios import BiosStory, bring_bios
 from harness.procedures.boot import BootStory, bring_up
 from harness.procedures.chain import Chain, trace
 from harness.procedures.contact import Contact, make_contact
+from harness.procedures.exhibits import show_bios, show_boot, show_firmware, show_p2p, show_pcie, show_resnet50
 
 
 @pytest.fixture(scope="session")
@@ -117,9 +118,12 @@ def contact(bringup_run: Run, bmc: Idrac) -> Contact:
 
 
 @pytest.fixture(scope="session")
-def firmware(bringup_run: Run, contact: Contact, bmc: Idrac) -> tuple[Firmware, ...]:  # noqa: ARG001 - contact comes first
+def firmware(bringup_run: Run, contact: Contact, bmc: Idrac) -> tuple[Firmware, ...]:
     """Fact: the firmware of the machine's parts; not asked for where the platform has no baseline."""
-    return bmc.firmware() if bringup_run.platform.firmware else ()
+    found = tuple(bmc.firmware()) if bringup_run.platform.firmware else ()
+    version = "" if contact.system is None else contact.system.bios_version
+    bringup_run.show("firmware", show_firmware(found, version, bringup_run.platform))
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -135,6 +139,7 @@ def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:  # noqa: 
     )
     bringup_run.changed = story.changed
     bringup_run.keep(story.stopped_by, of_bios(story))
+    bringup_run.show("bios", show_bios(story, bringup_run.platform))
     return story
 
 
@@ -153,6 +158,7 @@ def boot(bringup_run: Run, contact: Contact, bmc: Idrac, console: Console | None
         changed=bringup_run.changed,
     )
     bringup_run.keep(story.stopped_by, of_boot(story))
+    bringup_run.show("boot", show_boot(story, bringup_run.platform))
     return story
 
 
@@ -183,6 +189,7 @@ def chain(bringup_run: Run, pcie: Snapshot, fabric: Fabric | None) -> Chain:
         function = pcie.at(slot.path)
         if function is not None:
             bringup_run.know(Part(slot.name, address=function.bdf))
+    bringup_run.show("pcie", show_pcie(pcie, bringup_run.platform, bringup_run.slots, traced))
     return traced
 
 
@@ -230,13 +237,17 @@ def gpu_in(bringup_run: Run, gpus: Inventory, pcie: Snapshot) -> Mapping[str, Gp
 @pytest.fixture(scope="session")
 def p2p(bringup_run: Run, host: Host) -> P2pReport:
     """Fact: what every GPU could read and write of every other one."""
-    return run_p2p(host, force=bringup_run.consent.force_p2p, on_line=bringup_run.following("p2p"))
+    report = run_p2p(host, force=bringup_run.consent.force_p2p, on_line=bringup_run.following("p2p"))
+    bringup_run.show("p2p", show_p2p(report))
+    return report
 
 
 @pytest.fixture(scope="session")
 def resnet50(bringup_run: Run, host: Host) -> Resnet50Report:
     """Fact: what the training smoke test did."""
-    return run_resnet50(host, on_line=bringup_run.following("resnet50"))
+    report = run_resnet50(host, on_line=bringup_run.following("resnet50"))
+    bringup_run.show("resnet50", show_resnet50(report))
+    return report
 
 
 @pytest.fixture

@@ -117,8 +117,11 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
 
 
 def _virtual(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:
-    """A virtual machine in QEMU, reached by the live adapters as a real one is; it exists as long as the run."""
-    reach = reach_virtual(bench, settings.faults)
+    """A virtual machine in QEMU, reached by the live adapters as a real one is; it exists as long as the run.
+
+    As the modelled one, it starts as delivered where the bios stage brings its settings up.
+    """
+    reach = reach_virtual(bench, settings.faults, delivered=not settings.stages or "bios" in settings.stages)
     return _touching(settings, bench, platform, slots, reach=reach, consent=_consent(settings, settings.apply is True))
 
 

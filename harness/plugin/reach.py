@@ -65,10 +65,11 @@ def reach_model(
     return Reach(clock, "model", (Secret(BMC_PASSWORD),), open_lanes)
 
 
-def reach_virtual(bench: Bench, faults: Sequence[str], *, standing: bool = False) -> Reach:
+def reach_virtual(bench: Bench, faults: Sequence[str], *, standing: bool = False, delivered: bool = True) -> Reach:
     """A virtual machine in QEMU, reached by the live adapters as a real one is; it exists as long as its lanes.
 
-    ``standing``: the one that `bringup lab up` keeps, where there is one.
+    ``standing``: the one that `bringup lab up` keeps, where there is one. ``delivered``: one of the run's own starts as delivered,
+    else as bringing it up would leave it.
     """
     from harness.lab.catalogue import find, qemu_catalogue
     from harness.lab.qemu.endpoints import open_qemu
@@ -90,7 +91,7 @@ def reach_virtual(bench: Bench, faults: Sequence[str], *, standing: bool = False
         raise UsageMistake("a virtual machine is kept up without these faults; `bringup lab down` first, or leave --fault out")
 
     def open_lanes(held: ExitStack) -> Lanes:
-        machine = there or held.enter_context(open_qemu(clock, found))
+        machine = there or held.enter_context(open_qemu(clock, found, delivered=delivered))
         bmc = RedfishHttp(machine.bmc_url, machine.user, GivenSecret(machine.password), clock, pin=machine.pin)
         console = SerialStream(machine.console_url, clock)
         if over_ssh and not isinstance(machine, Standing):

@@ -225,6 +225,11 @@ class Run:
         if self.folder is not None and check:
             self._evidence.keep(self.folder, check, files)
 
+    def show(self, name: str, data: Mapping[str, object]) -> None:
+        """Put what a stage shows of its facts into the record; a page draws it, nothing judges it."""
+        if self.is_open:
+            self.chronicle.exhibit(name, data)
+
     def fact_entered(self, track: str) -> None:
         """Remember the track of a session fixture whose writes must all be played by the end."""
         if track not in self._facts:

@@ -243,30 +243,38 @@ def _gap_at(snapshot: Snapshot, path: str, uplink: str) -> tuple[ChainLink, str,
 
 def _behind(snapshot: Snapshot, bridge: Function, *, is_uplink: bool, gone: Function | None) -> tuple[ChainLink, str, Finding]:
     """Why nothing answers behind a bridge that does."""
+    left = None if gone is not None else causes.pulled(snapshot, bridge)
     if causes.link_is_down(bridge):
         link = ChainLink.UPLINK if is_uplink else ChainLink.LINK
-        return link, bridge.path, causes.link_down(bridge, is_uplink=is_uplink)
+        return link, bridge.path, left or causes.link_down(bridge, is_uplink=is_uplink)
     if causes.has_no_bus(snapshot, bridge):
         return ChainLink.BUSES, bridge.path, causes.no_bus(snapshot, bridge)
     if gone is not None:
         return ChainLink.UPLINK if is_uplink else ChainLink.ENUMERATED, gone.path, causes.fell_off(snapshot, gone)
     if causes.link_is_untold(bridge):
-        return ChainLink.UPLINK if is_uplink else ChainLink.LINK, bridge.path, causes.link_untold(bridge)
+        return ChainLink.UPLINK if is_uplink else ChainLink.LINK, bridge.path, left or causes.link_untold(bridge)
     if is_uplink:
         return ChainLink.UPLINK, bridge.path, causes.came_late(bridge)
     return ChainLink.ENUMERATED, bridge.path, causes.no_answer(bridge)
 
 
 def _first_bar(snapshot: Snapshot, path: str, models: Sequence[DeviceModel]) -> tuple[ChainLink, str, Finding] | None:
+    """The first link with a BAR that has no place. Of several the aperture is told, or what the model says is the largest.
+
+    Firmware that cannot place the largest gives the others no place either.
+    """
     function = snapshot.at(path)
     if function is None:
         return None
-    narrow, wide = bars_expected(function, model_for(function, models))
+    model = model_for(function, models)
+    sizes = {} if model is None else model.bars
+    aperture = aperture_index(function)
+    narrow, wide = bars_expected(function, model)
     for link, indices in ((ChainLink.BARS, narrow), (ChainLink.APERTURE, wide)):
-        for index in indices:
-            bar = function.bar(index)
-            if bar is None or not bar.assigned:
-                return link, path, causes.no_place(snapshot, function, index)
+        without = [index for index in indices if (bar := function.bar(index)) is None or not bar.assigned]
+        if without:
+            told = min(without, key=lambda index: (index != aperture, -sizes.get(index, 0)))
+            return link, path, causes.no_place(snapshot, function, told)
     return None
 
 

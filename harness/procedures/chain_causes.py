@@ -10,10 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from harness.devices.pcie import Function, PortType, RootWindow, Snapshot
+from harness.procedures import chain_log
 from harness.units import number
 
 _WIDE = 0x4
 """Bit 2 of a memory BAR's register: it has 64 bits."""
+
+_PREFETCHABLE = 0x8
+"""Bit 3 of a memory BAR's register: reads have no side effects."""
+
+_LEAST_WINDOW = 1 << 20
+"""Bytes: a bridge's memory window is a multiple of 1 MiB (PCI-to-PCI Bridge Architecture Specification)."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,21 @@ def is_wide(function: Function, index: int) -> bool:
         return bool(config.bar_registers[index] & _WIDE)
     bar = function.bar(index)
     return bar is not None and bar.is_64bit
+
+
+def is_high(function: Function, index: int) -> bool:
+    """True for a BAR that may lie above 4 GiB where the function sits: below a bridge a 64-bit one must be prefetchable too.
+
+    A bridge's other memory window has 32 bits (PCI-to-PCI Bridge Architecture Specification), so a 64-bit BAR that is not
+    prefetchable, such as an NVMe controller's registers, competes for the space below 4 GiB.
+    """
+    if not is_wide(function, index) or function.parent is None:
+        return is_wide(function, index)
+    config = function.config
+    if config is not None and index < len(config.bar_registers):
+        return bool(config.bar_registers[index] & _PREFETCHABLE)
+    bar = function.bar(index)
+    return bar is not None and bar.prefetchable
 
 
 def link_is_down(bridge: Function) -> bool:
@@ -72,6 +94,18 @@ def link_down(port: Function, *, is_uplink: bool) -> Finding:
         "power the chassis and the fabric first, wait for their links, then cold-start the host"
         if is_uplink
         else "check that the card is seated and powered, and that the fabric has attached it",
+    )
+
+
+def pulled(snapshot: Snapshot, port: Function) -> Finding | None:
+    """What was behind a hot-plug port left while the machine ran, as the kernel's log tells; None where it tells no such thing."""
+    line = chain_log.left(snapshot, port)
+    if not line:
+        return None
+    return Finding(
+        line,
+        f"the part left while the machine ran: pulled, switched off, or its link dropped; {registers(port)}",
+        "ask who detached it (fabric, slot button), look at the chassis' power; attach it and cold-start the host",
     )
 
 
@@ -139,11 +173,11 @@ def no_answer(port: Function) -> Finding:
 def no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
     """A BAR without an address."""
     found = _no_place(snapshot, function, index)
-    return replace(found, lost=f"its {'64' if is_wide(function, index) else '32'}-bit BARs")
+    return replace(found, lost=f"its {'64' if is_high(function, index) else '32'}-bit BARs")
 
 
 def _no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
-    wide = is_wide(function, index)
+    wide = is_high(function, index)
     short = next(_shortages(snapshot, function, index), "")
     line = short or _driver_line(snapshot, function, index)
     evidence = line or f"{function.bdf}: BAR {index} has no address, and the kernel log has no line about it"
@@ -154,16 +188,53 @@ def _no_place(snapshot: Snapshot, function: Function, index: int) -> Finding:
             f"{function.root} has no 64-bit memory window: memory-mapped I/O above 4 GB is off",
             "set MmioAbove4Gb=Enabled and start the host again",
         )
+    if not short and (released := _released(snapshot, function, wide=wide)):
+        return released
     if not short:
         return Finding(
             evidence,
             "firmware or kernel passed this BAR over: the kernel log tells of no shortage",
             "compare with a good neighbour, then with another BIOS and another kernel (try pci=realloc once)",
         )
-    given = "" if window is None else f" of {number(window.size / 2**20)} MiB"
+    return Finding(evidence, *_why_short(snapshot, function, index, window))
+
+
+def _released(snapshot: Snapshot, function: Function, *, wide: bool) -> Finding | None:
+    """The kernel took the window above back, with everything in it, to fit something else; None where it tells no such thing.
+
+    Linux does so below the bridge where a part that was plugged in finds no space (drivers/pci/setup-bus.c
+    ``pci_assign_unassigned_bridge_resources()``): seen with 6.1, which then found no place for the neighbours either.
+    """
+    line = chain_log.released(snapshot, snapshot.chain_up(function)[1:], high=wide)
+    if not line:
+        return None
+    came = chain_log.last_came(snapshot)
+    what = f"a part that was plugged in later ({came})" if came else "something else"
     return Finding(
-        evidence,
-        f"the {'64' if wide else '32'}-bit memory window{given} of {function.root} is used up{_need(snapshot, function, index)}",
+        line,
+        f"the kernel took back the windows above, to make room for {what}, and found no place for them again",
+        "cold-start the host with every part attached; plug in none while it runs unless space was reserved at the start",
+    )
+
+
+def _why_short(snapshot: Snapshot, function: Function, index: int, window: RootWindow | None) -> tuple[str, str]:
+    """The likely cause of a shortage, and what to do."""
+    bits = "64" if is_high(function, index) else "32"
+    bridges = snapshot.chain_up(function)[1:]
+    if came := chain_log.came(snapshot, bridges):
+        return (
+            f"it was plugged in after the start ({came}), below windows that had been sized without it",
+            "cold-start the host with the part attached, or reserve space at the start (pci=hpmmiosize=, pci=hpmmioprefsize=)",
+        )
+    if holder := chain_log.holder(snapshot, bridges, high=is_high(function, index)):
+        return (
+            f"addresses that the bridges above want in the {bits}-bit space of {function.root} are held by {holder}"
+            f"{_need(snapshot, function, index)}",
+            "find who holds them: the kernel's options (reserve=, memmap=), the firmware's memory map (E820), another device",
+        )
+    given = "" if window is None else f" of {number(window.size / 2**20)} MiB"
+    return (
+        f"the {bits}-bit memory window{given} of {function.root} is used up{_need(snapshot, function, index)}",
         "spread the GPUs over more root ports or attach fewer; no kernel option widens the window of a host bridge",
     )
 
@@ -194,7 +265,7 @@ def _shortages(snapshot: Snapshot, function: Function, index: int) -> Iterator[s
         if shortage.bdf == function.bdf and shortage.name == f"BAR {index}":
             yield shortage.line
     above = {bridge.bdf for bridge in snapshot.chain_up(function)[1:]}
-    wide = is_wide(function, index)
+    wide = is_high(function, index)
     for shortage in snapshot.log.shortages:
         if shortage.bdf in above and shortage.resource.kind == "mem" and shortage.resource.prefetchable == wide:
             yield shortage.line
@@ -210,12 +281,14 @@ def _need(snapshot: Snapshot, function: Function, index: int) -> str:
 
     The window above a part is rounded up to its largest BAR: 256 MiB and 32 MiB together occupy 512 MiB.
     """
-    wide = is_wide(function, index)
+    wide = is_high(function, index)
     alike = [other for other in snapshot.functions if (other.root, other.id) == (function.root, function.id)]
+    least = _LEAST_WINDOW if function.parent is not None and not wide else 0
     strides = []
     for other in alike:
-        sizes = [bar.size for bar in other.bars if bar.index < 6 and bar.is_memory and bar.is_64bit == wide]
-        strides.append(-(-sum(sizes) // max(sizes)) * max(sizes) if sizes else 0)
+        bars = [bar for bar in other.bars if bar.index < 6 and bar.is_memory and is_high(other, bar.index) == wide]
+        sizes = [bar.size for bar in bars]
+        strides.append(max(least, -(-sum(sizes) // max(sizes)) * max(sizes)) if any(sizes) else least)
     stride = max(strides, default=0) / 2**20
     if not stride:
         return ""

@@ -18,6 +18,9 @@ from harness.devices.pcie import Function, PortType, Snapshot, speed_of, strip_s
 from harness.devices.pcie.registers import LEGACY_SIZE
 from harness.platform import Slot
 
+_LINK_ERRORS = ((0, "RxErr"), (6, "BadTLP"), (7, "BadDLLP"), (8, "Rollover"), (12, "Timeout"))
+"""Bits of the correctable error status that a bad link sets (Linux drivers/pci/pcie/aer.c); the others tell of functions."""
+
 _NOT_TRANSLATING = ("off", "identity")
 _TROUBLE = re.compile(
     r"pciehp: Slot\([^)]*\): (?:Link Down(?!/Up ignored)|Card not present|No link|Cannot train link|Power fault)"
@@ -47,6 +50,23 @@ class AccessControl:
     bridges: tuple[Function, ...]
     redirecting: tuple[Function, ...]
     unread: tuple[Function, ...]
+
+
+@dataclass(frozen=True)
+class LinkErrors:
+    """Corrected errors of a link that a function's status register holds, and what the kernel counted there.
+
+    ``names`` are lspci's; ``counted`` is None where the kernel keeps no counters.
+    """
+
+    function: Function
+    names: tuple[str, ...]
+    counted: int | None
+
+    def __str__(self) -> str:
+        signs = " ".join(f"{name}+" for name in self.names)
+        told = "the kernel keeps no count" if self.counted is None else f"the kernel counted {self.counted}"
+        return f"{self.function.bdf} CESta {signs}, {told}"
 
 
 def hops(snapshot: Snapshot, path: str) -> tuple[Function, ...]:
@@ -173,6 +193,34 @@ def fatal_errors(snapshot: Snapshot, slot: Slot) -> tuple[tuple[Function, int], 
         if aer is not None and (bits := aer.fatal & ~aer.uncorrectable_mask):
             found.append((function, bits))
     return tuple(found)
+
+
+def link_errors(snapshot: Snapshot, slot: Slot) -> tuple[LinkErrors, ...]:
+    """The functions on a slot's path whose status register holds a corrected error of the link."""
+    found = []
+    for function in hops(snapshot, slot.path):
+        aer = None if function.config is None else function.config.aer
+        names = () if aer is None else tuple(name for bit, name in _LINK_ERRORS if aer.correctable >> bit & 1)
+        if names:
+            counted = None if function.aer is None else sum(function.aer.get("correctable", {}).values())
+            found.append(LinkErrors(function, names, counted))
+    return tuple(found)
+
+
+def explain_link_errors(slot: Slot, errors: Sequence[LinkErrors]) -> str:
+    """What a person needs to know about corrected errors on a slot's path."""
+    seen = "; ".join(map(str, errors))
+    lines = [
+        f"links to {slot} had errors that were corrected",
+        f"  seen    {seen}",
+        "  likely  a connector, a cable or a retimer on that hop; a bit stands for one error or for thousands",
+        "  next    clear the register, load the link and read it again; reseat the part, swap it with a good neighbour",
+    ]
+    if any(error.counted == 0 for error in errors):
+        lines.insert(
+            2, "  why     the kernel's counters stay at zero where firmware, or nobody, looks after the errors (_OSC, pci=noaer)"
+        )
+    return "\n".join(lines)
 
 
 def fatal_counts(snapshot: Snapshot, slot: Slot) -> tuple[tuple[Function, Mapping[str, int]], ...]:

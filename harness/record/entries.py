@@ -7,6 +7,7 @@ Record
 ├─ stages       StageRecord*
 ├─ cases        CaseRecord*, each with its measurements in ``by_case``
 ├─ handovers, notes
+├─ exhibits     what stages show of their facts, by name
 ├─ end          EndRecord, or None where the run was killed
 └─ truncated, damage, others
 """
@@ -151,7 +152,8 @@ class Record:
     """A whole run. ``path`` is the results.jsonl it was read from.
 
     ``truncated``: the last line is cut short, as a killed run leaves it. ``damage`` says what else is wrong with the file, one
-    sentence each. ``others`` are lines of kinds that this version does not know.
+    sentence each. ``others`` are lines of kinds, and exhibits of versions, that this one
+    does not know.
     """
 
     run: RunInfo
@@ -163,6 +165,7 @@ class Record:
     measurements: tuple[MeasurementRecord, ...] = ()
     handovers: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    exhibits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     end: EndRecord | None = None
     truncated: bool = False
     damage: tuple[str, ...] = ()

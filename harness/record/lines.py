@@ -2,8 +2,8 @@
 
     run  identity?  plan?  ( stage:started  ( measurement*  case )*  stage:ended  |  stage:not run )*  handover?  note*  end
 
-One JSON object a line, each with ``seq`` (from 1, without a gap) and ``kind``. ``note`` may stand anywhere. Only the run line
-holds wall time and the run's id, so two replays of one tape are equal line by line but for their first.
+One JSON object a line, each with ``seq`` (from 1, without a gap) and ``kind``. ``note`` and ``exhibit`` may stand anywhere. Only
+the run line holds wall time and the run's id, so two replays of one tape are equal line by line but for their first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 SCHEMA = 1
+EXHIBIT = 1
+"""The version of all exhibits; one of another version is kept and not drawn."""
+
 FILE_NAME = "results.jsonl"
 
 VOCABULARY = frozenset(("kind", "mode", "source", "stages", "stage", "state", "gate", "outcome", "blame", "verdict"))
@@ -79,6 +82,7 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
             ("at", 0.0),
             ("attachments", ()),
         ),
+        "exhibit": (("name", ""), ("version", EXHIBIT), ("data", MappingProxyType({})), ("at", 0.0)),
         "handover": (("text", ""),),
         "note": (("text", ""),),
         "end": (("verdict", ""), ("blame", ""), ("exit", 0), ("at", 0.0)),
@@ -88,7 +92,8 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
 
 ``limit`` of a measurement is for people; ``bounds`` is the same for programs: an object with ``kind`` (see harness.limits.Limit),
 ``values`` and, for an exact number, ``within`` in percent. A plan line lists the cases to come, each an object with ``case``,
-``check``, ``stage``, ``slot`` and ``title``, so that a record which ends early still says what it never reached.
+``check``, ``stage``, ``slot`` and ``title``, so that a record which ends early still says what it never reached. An exhibit
+holds facts that a page draws and nothing judges (see harness.procedures.exhibits): of one name the last one counts.
 """
 
 TIMES = frozenset({"at", "took"})

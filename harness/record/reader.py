@@ -28,7 +28,7 @@ from harness.record.entries import (
     StageRecord,
     TapeInfo,
 )
-from harness.record.lines import FILE_NAME, SCHEMA, CaseOutcome
+from harness.record.lines import EXHIBIT, FILE_NAME, SCHEMA, CaseOutcome
 
 Line: TypeAlias = Mapping[str, Any]
 
@@ -116,6 +116,7 @@ def _assemble(record: Record, lines: list[Line], damage: list[str]) -> Record:
     measurements: list[MeasurementRecord] = []
     handovers: list[str] = []
     notes: list[str] = []
+    exhibits: dict[str, Line] = {}
     others: list[Line] = []
     end: EndRecord | None = None
     for line in lines:
@@ -137,6 +138,8 @@ def _assemble(record: Record, lines: list[Line], damage: list[str]) -> Record:
                 handovers = [_text(line, "text")]  # each line says all that is left by then, so the last one counts
             case "note":
                 notes.append(_text(line, "text"))
+            case "exhibit" if line.get("version") == EXHIBIT and isinstance(shown := line.get("data"), dict):
+                exhibits[_text(line, "name")] = shown
             case "end":
                 end = _end(line)
             case _:
@@ -153,6 +156,7 @@ def _assemble(record: Record, lines: list[Line], damage: list[str]) -> Record:
         measurements=tuple(measurements),
         handovers=tuple(text for text in handovers if text),
         notes=tuple(text for text in notes if text),
+        exhibits=exhibits,
         end=end,
         damage=tuple(damage),
         others=tuple(others),

@@ -37,6 +37,15 @@ def write_reports(folder: Path) -> Reports:
     return reports
 
 
+def write_page(path: Path, text: str) -> None:
+    """Write one page, whole or not at all. Raises BenchError where the folder cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BenchError(f"{path}: cannot write the report: {error.strerror or error}") from None
+    _replace(path, text)
+
+
 def _replace(path: Path, text: str) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:

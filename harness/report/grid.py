@@ -90,7 +90,7 @@ def build_grid(record: Record) -> Grid:
     for plan in record.unreached:
         marks.setdefault((plan.stage, plan.slot or ""), {}).setdefault(Mark.NOT_REACHED, []).append(plan.check)
     named = {slot for _, slot in marks if slot} | {slot for stage in record.stages for slot in stage.lost}
-    slots = sorted(named, key=_natural)
+    slots = sorted(named, key=natural)
     chassis = groupby(slots, key=lambda slot: slot.rpartition("/")[0])
     return Grid(
         chassis=tuple((name, tuple(_label(slot) for slot in inside)) for name, inside in chassis),
@@ -113,8 +113,8 @@ def _cell(marks: dict[Mark, list[str]], slot: str) -> Cell:
     return Cell(mark, slot, tuple(marks.get(mark, ())))
 
 
-def _natural(slot: str) -> list[tuple[bool, int, str]]:
-    """slot2 before slot10."""
+def natural(slot: str) -> list[tuple[bool, int, str]]:
+    """The key of an order with slot2 before slot10."""
     return [(piece.isdecimal(), int(piece) if piece.isdecimal() else 0, piece) for piece in re.split(r"(\d+)", slot)]
 
 

@@ -111,6 +111,7 @@ def _missing(record: Record) -> str:
 
 
 def _not_judged(record: Record) -> str:
-    """Said where the set-up or the harness failed before the product could show anything."""
-    judged = any(case.outcome == CaseOutcome.PASSED or (case.has_failed and at_fault(case) == "product") for case in record.cases)
+    """Said where the set-up or the harness failed before the product could show anything; that a BMC answers shows nothing."""
+    shown = [case for case in record.cases if case.stage != "bmc" or case.has_failed]
+    judged = any(case.outcome == CaseOutcome.PASSED or (case.has_failed and at_fault(case) == "product") for case in shown)
     return "" if judged else "; the machine was not judged"

@@ -56,6 +56,11 @@ class Failure:
     title: str
     cases: tuple[CaseRecord, ...]
 
+    @property
+    def means(self) -> str:
+        """What the check says that its failure means, "" where it does not."""
+        return self.title if self.title.startswith("A failure ") else ""
+
 
 @dataclass(frozen=True)
 class Missing:

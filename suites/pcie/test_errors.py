@@ -6,17 +6,28 @@ import pytest
 
 from harness.devices.pcie import Snapshot
 from harness.errors import NotApplicable, NotMeasured
-from harness.limits import exactly
-from harness.platform import Slot
+from harness.limits import Outcome, exactly
+from harness.platform import Platform, Slot
 from harness.plugin.measuring import Measure
-from harness.procedures.links import errors_unread, fatal_counts, fatal_errors, hops, is_express, trouble_lines, why_unread
+from harness.procedures.links import (
+    errors_unread,
+    explain_link_errors,
+    fatal_counts,
+    fatal_errors,
+    hops,
+    is_express,
+    link_errors,
+    trouble_lines,
+    why_unread,
+)
 
 
 @pytest.mark.check("pcie.errors")
-def test_no_hop_reports_a_fatal_error(slot: Slot, pcie: Snapshot, measure: Measure) -> None:
+def test_no_hop_reports_a_fatal_error(slot: Slot, platform: Platform, pcie: Snapshot, measure: Measure) -> None:
     """A failure means that a port or the part stored a fatal error (AER), or that the kernel counted one and cleared it.
 
-    Firmware that handles errors first may have kept it from the kernel's log.
+    Firmware that handles errors first may have kept it from the kernel's log. Corrected errors of the link fail where the platform
+    limits them.
     """
     found = fatal_errors(pcie, slot)
     for function, bits in found:
@@ -31,6 +42,12 @@ def test_no_hop_reports_a_fatal_error(slot: Slot, pcie: Snapshot, measure: Measu
     if unread and not found and not counted:
         raise NotMeasured(f"error registers of {', '.join(hop.bdf for hop in unread)}: {why_unread(pcie, unread)}")
     measure("pcie.fatal-errors", len(found), limit=exactly(0), part=slot)
+    corrected = link_errors(pcie, slot)
+    for errors in corrected:
+        measure(f"pcie.link-errors.{errors.function.bdf}", " ".join(errors.names), part=slot)
+    limit = platform.pcie.ports_with_link_errors
+    measure("pcie.ports-with-link-errors", len(corrected), limit=limit, part=slot)
+    assert limit is None or limit.judge(len(corrected)) != Outcome.FAIL, explain_link_errors(slot, corrected)
 
 
 @pytest.mark.check("pcie.kernel-log")

@@ -177,9 +177,16 @@ def test_an_uplink_that_does_not_report_its_link_claims_no_late_chassis():
     assert "after the host" not in loss.cause
 
 
-@pytest.mark.parametrize(("flags", "register", "said"), [(WIDE, 0xC, "its 64-bit BARs"), (MEMORY, 0, "its 32-bit BARs")])
+@pytest.mark.parametrize(
+    ("flags", "register", "said"),
+    [(WIDE, 0xC, "its 64-bit BARs"), (WIDE & ~0x2008, 0x4, "its 32-bit BARs"), (MEMORY, 0, "its 32-bit BARs")],
+    ids=["64-bit prefetchable", "64-bit and not prefetchable", "32-bit"],
+)
 def test_a_lost_bar_is_worded_by_the_space_it_should_be_in(flags, register, said):
-    """An NVMe controller's BAR counts with the BARs, not with an aperture, whichever space it sits in."""
+    """An NVMe controller's BAR counts with the BARs, not with an aperture, whichever space it sits in.
+
+    Below a bridge, 64 bits that are not prefetchable do not help: they need a place in the bridge's 32-bit window.
+    """
     platform = load_platform(
         """
         name = "bench"
@@ -193,12 +200,65 @@ def test_a_lost_bar_is_worded_by_the_space_it_should_be_in(flags, register, said
         """,
         "bench.toml",
     )
-    config = registers(PortType.ENDPOINT, wide_bars=(4,) if register else ())
+    config = replace(registers(PortType.ENDPOINT), bar_registers=(0, 0, 0, 0, register, 0))
     bars = (Bar(4, 0, 0, flags | 0x20000000),)
     part = {"vendor": "1b36", "device": "0010", "class_code": "010802", "bars": bars, "config": config}
     chain = trace(tree(gpu1=part), platform, platform.slots)
     assert chain.lost_at("box/1").link is ChainLink.BARS
     assert f"box/1 is lost at {said}" in chain.explain("box/1")
+
+
+PULLED = "pcieport 0000:3c:01.0: pciehp: Slot(7): Powering off due to button press"
+
+
+@pytest.mark.parametrize("port", [untold(), down(present=False)], ids=["a port that tells no link", "a port whose link is down"])
+def test_a_part_that_was_pulled_while_the_machine_ran_is_told_with_the_kernels_line(port):
+    """Else it would be told as one that was never there."""
+    log = parse_kernel_log(["[ 1.0] pcieport 0000:3c:02.0: pciehp: Slot(8): Link Down", f"[ 2.0] {PULLED}"])
+    loss = lost(tree(gpu1=None, port1=port, log=log)).lost_at("box/1")
+    assert (loss.link, loss.evidence) == (ChainLink.LINK, PULLED)
+    assert "left while the machine ran" in loss.cause
+    assert "0000:3c:01.0 LnkSta" in loss.cause
+
+
+def test_a_part_that_came_back_after_it_was_pulled_is_not_told_as_pulled():
+    log = parse_kernel_log([PULLED, "pcieport 0000:3c:01.0: pciehp: Slot(7): Link Up"])
+    assert "pciehp" not in lost(tree(gpu1=None, port1=untold(), log=log)).lost_at("box/1").evidence
+
+
+def test_a_part_that_was_plugged_in_later_blames_the_windows_that_were_sized_without_it():
+    came = "pcieport 0000:3c:01.0: pciehp: Slot(7): Card present"
+    short = "pci 0000:3d:00.0: BAR 0 [mem size 0x01000000]: can't assign; no space"
+    part = {"bars": (Bar(0, 0, 16 * MIB - 1, MEMORY | 0x20000000),)}
+    loss = lost(tree(gpu1=part, log=parse_kernel_log([came, short]))).lost_at("box/1")
+    assert (loss.link, loss.evidence) == (ChainLink.BARS, short)
+    assert came in loss.cause
+    assert "cold-start" in loss.do
+    assert "used up" in lost(tree(gpu1=part, log=parse_kernel_log([short]))).lost_at("box/1").cause
+
+
+def test_neighbours_that_lose_their_place_to_a_late_part_are_told_so():
+    """Linux 6.1 releases every window beside the late part's, and may find no place for any of them."""
+    came = "pcieport 0000:3c:02.0: pciehp: Slot(8): Link Up"
+    released = "pcieport 0000:3c:01.0: resource 14 [mem 0xab000000-0xabffffff] released"
+    part = {"bars": (Bar(0, 0, 16 * MIB - 1, MEMORY | 0x20000000),)}
+    loss = lost(tree(gpu1=part, log=parse_kernel_log([f"[ 8.1] {came}", f"[ 8.2] {released}"]))).lost_at("box/1")
+    assert (loss.link, loss.evidence) == (ChainLink.BARS, released)
+    assert came in loss.cause
+    other = released.replace("3c:01.0", "3c:02.0")
+    assert "passed this BAR over" in lost(tree(gpu1=part, log=parse_kernel_log([came, other]))).lost_at("box/1").cause
+
+
+def test_who_holds_the_addresses_of_a_bridges_window_is_named():
+    window = "pci 0000:3a:00.0: bridge window [mem 0xab000000-0xacffffff]"
+    held = f"{window}: can't claim; address conflict with reserved [mem 0xac000000-0xb87fffff]"
+    still = "pci 0000:3a:00.0: bridge window [mem size 0x02000000]: can't assign; no space"
+    short = "pci 0000:3d:00.0: BAR 0 [mem size 0x01000000]: can't assign; no space"
+    part = {"bars": (Bar(0, 0, 16 * MIB - 1, MEMORY | 0x20000000),)}
+    cause = lost(tree(gpu1=part, log=parse_kernel_log([held, still, short]))).lost_at("box/1").cause
+    assert "held by reserved [mem 0xac000000-0xb87fffff]" in cause
+    assigned = f"{window}: assigned"
+    assert "held by" not in lost(tree(gpu1=part, log=parse_kernel_log([held, assigned, short]))).lost_at("box/1").cause
 
 
 def test_a_part_that_answers_ones_is_lost_at_enumeration_with_its_xid():
@@ -261,6 +321,29 @@ def test_a_shortage_of_the_window_above_explains_a_bar_without_a_line():
     loss = lost(tree(gpu1={"bars": tree().at(GPUS[0]).bars[:1]}, log=log)).lost_at("box/1")
     assert loss.evidence.startswith("pci 0000:3c:01.0: bridge window")
     assert "is used up" in loss.cause
+
+
+def test_of_several_bars_without_a_place_the_largest_is_told():
+    """Firmware that cannot place 16 GiB gives the controller's registers no place either: they are not what is scarce."""
+    platform = load_platform(
+        """
+        name = "bench"
+        [[model]]
+        name = "controller"
+        device = "1b36:0010"
+        bars = { 0 = "16 KiB", 4 = "16 GiB" }
+        [[slot]]
+        name = "box/1"
+        path = "pci0000:3a/00.0/00.0/01.0/00.0"
+        """,
+        "bench.toml",
+    )
+    config = replace(registers(PortType.ENDPOINT), bar_registers=(4, 0, 0, 0, 0xC, 0))
+    part = {"vendor": "1b36", "device": "0010", "class_code": "010802", "bars": (), "config": config}
+    bars = "0 [mem size 0x4000 64bit]", "4 [mem size 0x400000000 64bit pref]"
+    lines = [f"pci 0000:3d:00.0: BAR {bar}: failed to assign" for bar in bars]
+    loss = trace(tree(gpu1=part, log=parse_kernel_log(lines)), platform, platform.slots).lost_at("box/1")
+    assert (loss.lost, loss.evidence) == ("its 64-bit BARs", lines[1])
 
 
 def test_a_harmless_shortage_above_explains_nothing():

@@ -26,6 +26,7 @@ from harness.procedures.links import (
     capacity_words,
     common_identity,
     errors_unread,
+    explain_link_errors,
     fatal_counts,
     fatal_errors,
     generation,
@@ -33,6 +34,7 @@ from harness.procedures.links import (
     identity,
     iommu_translating,
     is_express,
+    link_errors,
     links_to,
     payloads,
     reachable_generation,
@@ -291,3 +293,26 @@ def test_the_recorded_log_of_a_healthy_machine_holds_no_trouble():
         path = f"pci0000:00/{number:02x}.0"
         seen = Snapshot((Function(bdf, path),), log=KernelLog(lines))
         assert trouble_lines(seen, Slot(name=bdf, path=path)) == ()
+
+
+@pytest.mark.parametrize(
+    ("counters", "told"),
+    [
+        ({"correctable": {}}, "the kernel counted 0"),
+        ({"correctable": {"RxErr": 3}}, "the kernel counted 3"),
+        (None, "keeps no count"),
+    ],
+    ids=["firmware owns the errors", "the kernel owns them", "an old kernel"],
+)
+def test_a_corrected_link_error_is_seen_in_the_register_whatever_the_kernel_counted(counters, told):
+    aer = Aer(0, 0, 0, 0x2041, 0)  # RxErr, BadTLP, and an advisory error, which tells of no link
+    (errors,) = link_errors(tree({PORT1: {"config": config(PortType.DOWNSTREAM, aer=aer), "aer": counters}}), SLOTS[0])
+    assert errors.names == ("RxErr", "BadTLP")
+    explained = explain_link_errors(SLOTS[0], [errors])
+    assert "CESta RxErr+ BadTLP+" in explained
+    assert told in explained
+    assert ("counters stay at zero" in explained) == (told == "the kernel counted 0")
+
+
+def test_an_advisory_error_alone_is_no_link_error():
+    assert link_errors(tree({PORT1: {"config": config(PortType.DOWNSTREAM, aer=Aer(0, 0, 0, 0x2000, 0))}}), SLOTS[0]) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from pathlib import Path
 
@@ -249,7 +250,7 @@ def test_any_values_in_known_keys_are_read_and_rendered_without_a_traceback(tmp_
     written = [RUN, *({"seq": at, "kind": kind, **fields} for at, (kind, fields) in enumerate(lines, start=2))]
     path.write_text("\n".join(json.dumps(line) for line in written) + "\n")
     record = read_record(path)
-    assert headline(record) in unescape(render_html(record))
+    assert headline(record) in unescape(re.sub(r"<[^>]+>", "", render_html(record).partition("<h1")[2]))
     assert render_junit(record).startswith("<?xml")
 
 

@@ -97,7 +97,9 @@ def test_times_beyond_the_tolerance_are_told_as_times(tmp_path):
 )
 def test_what_only_counts_time_is_no_difference(tmp_path, file, old, new):
     other = copy(VIRTUAL, tmp_path)
-    edit(other, file, swap(old, new))
+    bodies = [f"bodies/{body.name}" for body in (other / "bodies").iterdir() if file == BIOS and old in body.read_text()]
+    for part in (file, *bodies):
+        edit(other, part, swap(old, new))
     assert diff(TAPES / VIRTUAL, other) == []
 
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-TapesOption = Annotated[Path | None, typer.Option("--tapes", metavar="DIR", help="Where tapes are read and written.")]
+TapesOption = Annotated[
+    Path | None, typer.Option("--tapes", metavar="DIR", help="Where tapes are read and written; to replay, also one tape.")
+]
 
 BenchOption = Annotated[str, typer.Option("--bench", metavar="NAME|FILE", help="The machine.")]
 AttributesOption = Annotated[

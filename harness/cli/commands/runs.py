@@ -88,19 +88,20 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
 
 @run_app.command()
 def report(
-    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its id below --report.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="A run's folder, or its id below --report.")],
     reports: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where reports are.")] = Path("reports"),
     form: Annotated[
         str, typer.Option("--format", metavar="html|junit|ocp|prometheus|csv|md", help="Print it in this form instead.")
     ] = "",
 ) -> None:
-    """Render the reports of a run again from its record."""
-    from harness.cli.run import print_report, report_again
+    """Render the reports of a run again from its record; of several runs, compare them with the first."""
+    from harness.cli.run import compare_runs, print_report, report_again
 
-    if form:
-        print_report(run_folder, reports, form)
+    if len(runs) > 1:
+        status = compare_runs(runs, reports, form)
     else:
-        report_again(run_folder, reports)
+        status = print_report(runs[0], reports, form) if form else report_again(runs[0], reports)
+    raise typer.Exit(status)
 
 
 @run_app.command()

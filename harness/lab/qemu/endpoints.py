@@ -55,9 +55,17 @@ class _InTurn(IdracApplication):
 
 @contextmanager
 def open_qemu(
-    clock: WallClock, faults: frozenset[str] = frozenset(), *, image: Image | None = None, root: Path | None = None, port: int = 0
+    clock: WallClock,
+    faults: frozenset[str] = frozenset(),
+    *,
+    image: Image | None = None,
+    root: Path | None = None,
+    port: int = 0,
+    delivered: bool = True,
 ) -> Iterator[Endpoints]:
     """The machine, switched off, until the block ends. ``root`` is where it keeps its files, ``port`` that of the BMC.
+
+    ``delivered``: the BIOS is as the machine comes; False for one that was brought up before.
 
     Raises BenchError where QEMU, OVMF, the image or the ``lab`` extra is missing, saying what to do.
     """
@@ -71,7 +79,7 @@ def open_qemu(
     except ImportError as error:
         raise BenchError(f"the virtual lab needs {error.name}: pip install 'bringup-harness[lab]'") from None
     with (
-        QemuMachine(clock, tools, image, faults, Workplace(root)) as machine,
+        QemuMachine(clock, tools, image, faults, Workplace(root), is_delivered=delivered) as machine,
         serve(_InTurn(machine), port=port) as served,
     ):
         yield Endpoints(served.url, served.pin, BMC_USER, BMC_PASSWORD, machine.console_url, machine.door, SERVICE_TAG, machine)

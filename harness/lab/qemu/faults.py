@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from harness.errors import Blame
 from harness.lab.fault import Fault
+from harness.lab.qemu import pcie_faults
 
 WINDOW = "qemu.window-too-small"
 ABSENT = "qemu.endpoint-absent"
@@ -62,4 +63,5 @@ FAULTS: tuple[Fault, ...] = (
         "predictable interface names change with PCI bus numbers",
         Blame.BENCH,
     ),
+    *pcie_faults.FAULTS,
 )

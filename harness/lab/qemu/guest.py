@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,10 @@ class Guest:
     def ask(self, name: str, **arguments: object) -> Any:
         """A command to QEMU's monitor."""
         return self._monitor.ask(name, **arguments)
+
+    def do(self, name: str, arguments: Mapping[str, object]) -> None:
+        """A command to QEMU's monitor whose answer nobody needs. Raises BenchError where it is refused."""
+        self._monitor.do(name, arguments)
 
     def events(self) -> tuple[Event, ...]:
         """What has happened since the last call."""

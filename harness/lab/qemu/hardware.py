@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.lab.qemu import faults
+from harness.lab.qemu import faults, pcie_faults
 from harness.lab.qemu.door import LOOPBACK, Door, make_door
 from harness.lab.qemu.image import Image
 from harness.lab.qemu.tools import Tools
@@ -101,7 +101,7 @@ def command(board: Board, bits: int, switched_on: frozenset[str], lines: Lines, 
     line += ["-chardev", f"socket,id=monitor,fd={lines.monitor}", "-mon", "chardev=monitor,mode=control"]
     if boots:
         line += _boot(board, switched_on)
-    return line + _tree(folder, switched_on) + _network(board.door, switched_on)
+    return line + _tree(folder, switched_on) + _network(board.door, switched_on) + list(pcie_faults.rig(switched_on).options)
 
 
 def _boot(board: Board, switched_on: frozenset[str]) -> list[str]:
@@ -115,6 +115,7 @@ def _boot(board: Board, switched_on: frozenset[str]) -> list[str]:
         append = f"{append} rdinit=/missing init=/missing panic=0"
     if faults.WRONG_PORT in switched_on:
         append = f"{append} lab.numbers"
+    append = " ".join([append, *pcie_faults.rig(switched_on).kernel])
     return ["-kernel", str(kernel), "-initrd", str(board.initrd), "-append", append]
 
 
@@ -136,13 +137,14 @@ def damage(kernel: bytes) -> bytes:
 
 
 def _tree(folder: Path, switched_on: frozenset[str]) -> list[str]:
+    empty = pcie_faults.rig(switched_on).empty | ({ABSENT} if faults.ABSENT in switched_on else set())
     line = ["-device", "pcie-root-port,id=root,bus=pcie.0,addr=1.0,chassis=1,slot=1", "-device", "x3130-upstream,id=up,bus=root"]
     for number in range(1, ENDPOINTS + 1):
         port = number - 1
         line += ["-device", f"xio3130-downstream,id=port{number:02d},bus=up,chassis=2,slot={number},addr={port:x}.0"]
-        if faults.ABSENT in switched_on and number == ABSENT:
-            continue
         backing = f"memory-backend-file,id=memory{number:02d},share=on,mem-path={folder}/bar{number:02d},size={BAR}"
         line += ["-object", backing]
+        if number in empty:
+            continue
         line += ["-device", f"nvme,id=part{number:02d},bus=port{number:02d},serial=VIRT{number:04d},pmrdev=memory{number:02d}"]
     return line

@@ -26,7 +26,7 @@ from harness.lab.idrac import registry
 from harness.lab.idrac.controller import Controller, Identity, Status
 from harness.lab.idrac.queue import BIOS
 from harness.lab.qemu import faults as known
-from harness.lab.qemu import hardware
+from harness.lab.qemu import hardware, pcie_faults
 from harness.lab.qemu.door import Door
 from harness.lab.qemu.guest import Guest, start_guest
 from harness.lab.qemu.hardware import SERVICE_TAG, Board, Lines, prepare_board
@@ -42,6 +42,9 @@ SIMULATED = "virtual-lab"
 
 APPLY = 3.0
 """Seconds that a BIOS job works before its own reset: a job of the lab, not a measure of a real one."""
+
+COMMISSIONED = {"MmioAbove4Gb": "Enabled", "OsWatchdogTimer": "Disabled"}
+"""What bringing up the settings leaves, beside what is so as delivered."""
 
 DARK = 2.0
 """Seconds without power in a power cycle."""
@@ -64,10 +67,20 @@ _REQUESTS = {
 
 
 class QemuMachine:
-    """One virtual machine, off until somebody turns it on. Use it as a context manager: the end takes everything away."""
+    """One virtual machine, off until somebody turns it on. Use it as a context manager: the end takes everything away.
+
+    ``is_delivered``: its BIOS is as it comes, else as it is left by bringing it up.
+    """
 
     def __init__(
-        self, clock: WallClock, tools: Tools, image: Image, faults: frozenset[str] = frozenset(), workplace: Workplace | None = None
+        self,
+        clock: WallClock,
+        tools: Tools,
+        image: Image,
+        faults: frozenset[str] = frozenset(),
+        workplace: Workplace | None = None,
+        *,
+        is_delivered: bool = True,
     ) -> None:
         identity = Identity(
             SERVICE_TAG, "PowerEdge R640", registry.BIOS_VERSION, "7.00.00.182", BMC_USER, BMC_PASSWORD, simulated=SIMULATED
@@ -79,6 +92,8 @@ class QemuMachine:
         self._faults = faults
         self._workplace = Workplace() if workplace is None else workplace
         self._controller = Controller(clock, identity, faults)
+        if not is_delivered:
+            self._controller.bios.current.update(COMMISSIONED)
         self._controller.bios.current["SystemBiosVersion"] = identity.bios_version
         self._controller.inventory_at = 0.0
         self._board: Board | None = None
@@ -92,6 +107,7 @@ class QemuMachine:
         self._reason = ""
         self._restarts_after_shutdown = False
         self._looked_at_buses = 0.0
+        self._deeds: tuple[pcie_faults.Deed, ...] = ()
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
         self.trouble = ""
@@ -224,6 +240,12 @@ class QemuMachine:
                 self._forget_guest()
                 self._status = _OFF
 
+    def _do(self, guest: Guest) -> None:
+        """What a fault does to a machine that runs, once in each start."""
+        deeds, self._deeds = self._deeds, ()
+        for deed in deeds:
+            guest.do(deed.name, deed.arguments)
+
     # power
 
     def _power_on(self) -> None:
@@ -265,6 +287,7 @@ class QemuMachine:
         lines = Lines(console.fileno(), aside.fileno(), monitor.fileno())
         line = hardware.command(self._board, bits, faults, lines, boots=boots)
         self._guest = start_guest(line, (console, aside, monitor), ours, self._board.folder)
+        self._deeds = pcie_faults.rig(faults).deeds
         self._post = Post()
         self._status = self._post.status
         self._reason = self.trouble = ""
@@ -314,6 +337,8 @@ class QemuMachine:
         assert self._aside is not None
         self._post = self._post.hear(self._relay.heard(self._line))
         self._aside.heard(0)  # nobody asks for it
+        if self._deeds and pcie_faults.is_time(self._post.tail):
+            self._do(guest)
         now = self._clock.now()
         if self._post.status is STAGES[0] and now - self._looked_at_buses >= 5 * TICK and not guest.has_ended():
             self._looked_at_buses = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,15 @@ class Monitor:
             if "error" in answer:
                 raise BenchError(f"QEMU refuses {name}: {answer['error'].get('desc', answer['error'])}")
             self._keep(answer)
+
+    def do(self, name: str, arguments: Mapping[str, object]) -> None:
+        """One command whose answer nobody needs. The older monitor refuses in words: what it answers must begin with OK.
+
+        Raises BenchError where QEMU refuses it, Unreachable where it is gone.
+        """
+        answer = self.ask(name, **arguments)
+        if isinstance(answer, str) and not answer.startswith("OK"):
+            raise BenchError(f"QEMU refuses {arguments.get('command-line', name)}: {answer.strip()}")
 
     def events(self) -> tuple[Event, ...]:
         """What has happened since the last call, without waiting; the last words of a QEMU that ended are read too."""

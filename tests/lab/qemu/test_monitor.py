@@ -46,3 +46,13 @@ def test_half_a_line_waits_for_its_other_half(pair):
     assert monitor.events() == ()
     qemu.sendall(b"}\n")
     assert monitor.events() == (Event("STOP", {}),)
+
+
+def test_the_older_monitor_refuses_in_words(pair):
+    monitor, qemu = pair
+    order = {"command-line": "pcie_aer_inject_error -c nothing RCVR"}
+    qemu.sendall(b'{"return": "Device \'nothing\' not found\\r\\n"}\n{"return": "OK id: port08\\r\\n"}\n{"return": {}}\n')
+    with pytest.raises(BenchError, match="refuses pcie_aer_inject_error -c nothing RCVR: Device 'nothing' not found"):
+        monitor.do("human-monitor-command", order)
+    monitor.do("human-monitor-command", order)
+    monitor.do("device_del", {"id": "part08"})
