@@ -244,6 +244,7 @@ class P2p(Model):
     staged_ratio: Annotated[float, Field(gt=1)] = 1.05
     staged_latency: Annotated[float, Field(gt=0), quantity_in("us")] = 9.0
     contention_ratio: Number = Field(default_factory=lambda: at_least(0.5))
+    both_ways_ratio: Number = Field(default_factory=lambda: at_least(1.2))
 
 
 class Floor(Model):

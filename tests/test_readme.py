@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,10 +78,22 @@ def test_the_example_of_a_baseline_is_understood():
 
 
 def test_the_bundled_tape_can_be_recorded_as_shown(person):
-    (command,) = [line for line in SHOWN if "--record" in line]
+    command, _ = [line for line in SHOWN if "--record" in line]
     done = run(person, command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (person[0] / "fixtures" / "tapes" / "model-lqd8360" / "tape.toml").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_the_bundled_tape_can_be_recorded_with_the_real_workers_as_shown(person):
+    (build,) = [line for line in SHOWN if "build.py" in line]
+    _, record = [line for line in SHOWN if "--record" in line]
+    for command in (build.replace("python tests", f"{shlex.quote(sys.executable)} {README.parent}/tests"), record):
+        done = run(person, command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    header = (person[0] / "fixtures" / "tapes" / "model-lqd8360" / "tape.toml").read_text()
+    assert '"agent p2p" = "the real worker with nvidia-ml-py' in header
 
 
 def test_the_example_check_runs(person):

@@ -143,7 +143,8 @@ class Copies:
                 self._queue(copy, way, size)
             end = self._driver_of(copy, way)
             self._cuda.call("cuEventRecord", end.stop, end.stream)
-        self._wait([(copy, self._driver_of(copy, way)) for copy in copies], watched=size > LATENCY_BYTES)
+        watched = size > LATENCY_BYTES and any(source != target for source, target in copies)
+        self._wait([(copy, self._driver_of(copy, way)) for copy in copies], watched=watched)
         return {copy: self._elapsed(self._driver_of(copy, way)) for copy in copies}
 
     def _elapsed(self, end: End) -> float:

@@ -7,13 +7,15 @@ The copying child looks at its own deadline while it waits. One that is silent f
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from .p2p_child import Child, Silent
+from .child import Child, Silent
 from .p2p_load import Load
-from .p2p_watch import Watch
 from .trouble import Trouble
+from .watch import Watch
 
 TOO_MANY_PEERS = 711
 _GRACE, _LAST_WORD = 5.0, 15.0
+_TOLD = ("index", "samples", "power", "temperature", "slowdown", "reasons")
+"""What of a GPU's telemetry is told. Its link is not: it is read apart, only while copies are under way."""
 
 
 class Crew:
@@ -24,7 +26,7 @@ class Crew:
         self._watch: Optional[Child] = None
         self._silence = 2 * patience + _GRACE
         self.reaped = True
-        self.opened: Dict[int, float] = {}
+        self.opened: List[float] = []
         self.links: Dict[int, List[Tuple[int, int]]] = {}
         self.xids: List[Dict[str, Any]] = []
 
@@ -53,6 +55,10 @@ class Crew:
             self.reaped = self._load.end()
         return said
 
+    def renew(self) -> None:
+        """Let the next command begin with a new child, whose contexts are its own."""
+        self._load.end()
+
     def ask_alone(self, **command: Any) -> Dict[str, Any]:
         """The same for one pair. A process that holds many contexts may run out of peers: then once more in a new one."""
         said = self.ask(**command)
@@ -64,7 +70,7 @@ class Crew:
         while True:
             said = self._load.next(self._silence)
             if said["say"] == "opened":
-                self.opened.setdefault(said["gpu"], said["seconds"])
+                self.opened.append(said["seconds"])
             elif said["say"] != "alive":
                 return said
 
@@ -103,7 +109,7 @@ class Crew:
                     said = self._watch.next(_LAST_WORD)
                 seconds, replays = said["seconds"], dict(said["replays"])
                 for line in said["telemetry"]:
-                    yield dict(line, kind="telemetry")
+                    yield dict({name: line[name] for name in _TOLD if name in line}, kind="telemetry")
             except (Silent, Trouble):
                 # what it read before stands; the counters' second reading is missing
                 pass

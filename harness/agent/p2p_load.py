@@ -4,7 +4,9 @@
     probe    by GPU: how many peers at once, and the error that ended it
     pairs    one step: enable ─ compare ─ time ─ latency ─ disable (always)
     staged   the same copies without peer access
+    both     both ways of each pair at once
     crowd    several copies at once, one way, their rates alone known from before
+    loop     each GPU to itself: no link, no peer, only its own memory
 
 Peer access is enabled for the copies of one step only: at most two peers a GPU of the eight that it may have.
 """
@@ -98,14 +100,22 @@ class Load:
             return {"peers": [(gpu, *_probe(copies, gpu, command["gpus"], command["most"])) for gpu in command["gpus"]]}
         wanted = [(source, target) for source, target in command["copies"]]
         _open(copies, sorted({gpu for copy in wanted for gpu in copy}), say)
+        if command["do"] == "loop":
+            return {"pairs": self._looped(copies, wanted, command["loops"])}
         if command["do"] == "staged":
             return {"pairs": self._without(copies, wanted, command["loops"], compare=command["compare"])}
+        return {"pairs": self._among_peers(command, copies, wanted, say)}
+
+    def _among_peers(self, command: Dict[str, Any], copies: Copies, wanted: List[Copy], say: Say) -> List[Dict[str, Any]]:
+        """Enable, copy, give back."""
         with_peers = Peers(copies)
         try:
             wanted, refused = with_peers.enable(wanted)
+            if command["do"] == "both":
+                return refused + self._both(copies, wanted, command["loops"])
             if command["do"] == "crowd":
-                return {"pairs": refused + self._crowd(copies, wanted, command["way"], command["loops"])}
-            return {"pairs": refused + self._with(copies, wanted, command["loops"], say)}
+                return refused + self._crowd(copies, wanted, command["way"], command["loops"])
+            return refused + self._with(copies, wanted, command["loops"], say)
         except Stuck:
             # the driver may wait for the copy here too; the end of this process gives everything back
             with_peers.abandon()
@@ -116,15 +126,7 @@ class Load:
     def _with(self, copies: Copies, wanted: Sequence[Copy], loops: int, say: Say) -> List[Dict[str, Any]]:
         found: Dict[Copy, Dict[str, Any]] = {copy: {"checked": 0, "bad": 0} for copy in wanted}
         for way in (WRITE, READ):
-            for size in sizes_up_to(self._size):
-                for copy, verdict in copies.verify(wanted, way, size).items():
-                    line = found[copy]
-                    line["checked"] += size
-                    line["bad"] += verdict["bad"]
-                    # the largest find explains best
-                    if verdict["bad"] and verdict["wrong"]["size"] > line.get("wrong", {"size": 0})["size"]:
-                        line["wrong"] = verdict["wrong"]
-                say("alive")
+            self._compared(copies, wanted, way, found, say)
         for way, rate, latency in ((WRITE, "enabled", "write_us"), (READ, "pulled", "read_us")):
             for copy, seconds in copies.time(wanted, way, self._size, loops).items():
                 found[copy][rate] = _rate(self._size * loops, seconds)
@@ -132,6 +134,35 @@ class Load:
                 found[copy][latency] = round(seconds / LATENCY_COPIES * 1e6, 3)
             say("alive")
         return [_named(copy, line) for copy, line in found.items()]
+
+    def _compared(
+        self, copies: Copies, wanted: Sequence[Copy], way: str, found: Dict[Copy, Dict[str, Any]], say: Optional[Say] = None
+    ) -> None:
+        """Copy and compare every size, and add up what was wrong."""
+        for size in sizes_up_to(self._size):
+            for copy, verdict in copies.verify(wanted, way, size).items():
+                line = found[copy]
+                line["checked"] += size
+                line["bad"] += verdict["bad"]
+                # the largest find explains best
+                if verdict["bad"] and verdict["wrong"]["size"] > line.get("wrong", {"size": 0})["size"]:
+                    line["wrong"] = verdict["wrong"]
+            if say is not None:
+                say("alive")
+
+    def _looped(self, copies: Copies, wanted: Sequence[Copy], loops: int) -> List[Dict[str, Any]]:
+        found: Dict[Copy, Dict[str, Any]] = {copy: {"checked": 0, "bad": 0} for copy in wanted}
+        self._compared(copies, wanted, WRITE, found)
+        for copy, seconds in copies.time(wanted, WRITE, self._size, loops).items():
+            found[copy]["rate"] = _rate(self._size * loops, seconds)
+        return [_named(copy, line) for copy, line in found.items()]
+
+    def _both(self, copies: Copies, wanted: Sequence[Copy], loops: int) -> List[Dict[str, Any]]:
+        """The bytes of both ways over the time until the later of them is done: both begin behind one gate."""
+        ways = [way for source, target in wanted for way in ((source, target), (target, source))]
+        seconds = copies.time(ways, WRITE, self._size, loops) if ways else {}
+        later = {copy: max(seconds[copy], seconds[copy[1], copy[0]]) for copy in wanted}
+        return [_named(copy, {"rate": _rate(2 * self._size * loops, later[copy])}) for copy in wanted]
 
     def _without(self, copies: Copies, wanted: Sequence[Copy], loops: int, *, compare: bool) -> List[Dict[str, Any]]:
         found: Dict[Copy, Dict[str, Any]] = {copy: {} for copy in wanted}

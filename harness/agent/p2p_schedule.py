@@ -7,13 +7,15 @@
     across             one copy up and one down each uplink: as many steps as the busiest uplink has copies
     both               copies below a switch go beside those across, in the GPUs that these leave free
     unknown            one copy a step
+    redirected         copies below a switch whose ports send them up (ACS) fill its uplink as well
+    both ways          a pair of GPUs at once, so it takes the lines of both of its copies
 
 Both parts are edge colourings of a bipartite graph (senders left, receivers right), which never take more colours than the
 busiest node has edges (Koenig). The schedule of a machine with one level of switches is as short as its lines allow; with switches
 behind switches each copy goes into the first step in which all its lines are free.
 """
 
-from typing import Dict, Hashable, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, FrozenSet, Hashable, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 Copy = Tuple[int, int]
 """Source and target, by CUDA's index."""
@@ -25,10 +27,17 @@ Used = Tuple[Dict[Hashable, Dict[int, int]], Dict[Hashable, Dict[int, int]]]
 """By left end and by right end: which edge has which colour there."""
 
 
-def schedule(uplinks: Mapping[int, Optional[Sequence[str]]], copies: Optional[Iterable[Copy]] = None) -> List[Step]:
+NOBODY: FrozenSet[int] = frozenset()
+
+
+def schedule(
+    uplinks: Mapping[int, Optional[Sequence[str]]],
+    copies: Optional[Iterable[Copy]] = None,
+    redirected: AbstractSet[int] = NOBODY,
+) -> List[Step]:
     """The steps, in order. ``uplinks`` are the switches above each GPU from its own upwards, None where nobody knows.
 
-    ``copies`` are those that are wanted, by default all ordered pairs.
+    ``copies`` are those that are wanted, by default all ordered pairs; ``redirected`` the GPUs whose port sends copies upwards.
     """
     wanted = [(a, b) for a in sorted(uplinks) for b in sorted(uplinks) if a != b] if copies is None else list(copies)
     known: Dict[int, Sequence[str]] = {gpu: above for gpu, above in uplinks.items() if above is not None}
@@ -36,10 +45,44 @@ def schedule(uplinks: Mapping[int, Optional[Sequence[str]]], copies: Optional[It
         return serial(wanted)
     if all(len(above) <= 1 for above in known.values()):
         own = {gpu: above[0] if above else "GPU {}".format(gpu) for gpu, above in known.items()}
-        return _flat(own, wanted)
-    steps: List[List[Copy]] = []
-    _fit(sorted(wanted, key=lambda copy: -len(lines_of(copy, known))), steps, known)
-    return _frozen(steps)
+        return _flat(own, wanted, redirected)
+    lines = {copy: lines_of(copy, known, redirected) for copy in wanted}
+    return _frozen(_fit(sorted(wanted, key=lambda copy: -len(lines[copy])), [], lines))
+
+
+def schedule_both(
+    uplinks: Mapping[int, Optional[Sequence[str]]], pairs: Iterable[Copy], redirected: AbstractSet[int] = NOBODY
+) -> List[Step]:
+    """The steps in which each of ``pairs`` copies both ways at once.
+
+    The circle method's order, first among the switches and then below each of them, lets the first step that fits be a good one.
+    """
+    wanted = list(pairs)
+    known: Dict[int, Sequence[str]] = {gpu: above for gpu, above in uplinks.items() if above is not None}
+    if len(known) < len(uplinks):
+        return serial(wanted)
+    own = {gpu: above[0] if above else "GPU {}".format(gpu) for gpu, above in known.items()}
+    switches = list(dict.fromkeys(own.values()))
+    places = {gpu: [other for other in own if own[other] == own[gpu]].index(gpu) for gpu in own}
+    most = max(places.values()) + 1 if places else 0
+    lines = {(a, b): lines_of((a, b), known, redirected) | lines_of((b, a), known, redirected) for a, b in wanted}
+
+    def order(pair: Copy) -> Tuple[bool, int]:
+        one, other = pair
+        if own[one] == own[other]:
+            return True, _round(places[one], places[other], most)
+        return False, _round(switches.index(own[one]), switches.index(own[other]), len(switches))
+
+    return _frozen(_fit(sorted(wanted, key=order), [], lines))
+
+
+def _round(one: int, other: int, count: int) -> int:
+    """The round of the circle method in which two of ``count`` meet."""
+    even = count + count % 2
+    last = even - 1
+    if last in (one, other):
+        return 2 * min(one, other) % last
+    return (one + other) % last
 
 
 def serial(copies: Iterable[Copy]) -> List[Step]:
@@ -47,12 +90,16 @@ def serial(copies: Iterable[Copy]) -> List[Step]:
     return [(copy,) for copy in copies]
 
 
-def lines_of(copy: Copy, uplinks: Mapping[int, Sequence[str]]) -> Set[Tuple[str, Hashable]]:
-    """The one-way lines that a copy fills: out of its source, into its target, and every uplink that only one of them is behind."""
+def lines_of(copy: Copy, uplinks: Mapping[int, Sequence[str]], redirected: AbstractSet[int] = NOBODY) -> Set[Tuple[str, Hashable]]:
+    """The one-way lines that a copy fills: out of its source, into its target, and every uplink that only one of them is behind.
+
+    One of a redirected GPU turns at the root complex only, so it fills all the uplinks above its two ends.
+    """
     source, target = copy
+    turned = not redirected.isdisjoint(copy)
     lines: Set[Tuple[str, Hashable]] = {("out of", source), ("into", target)}
-    lines.update(("up", switch) for switch in uplinks[source] if switch not in uplinks[target])
-    lines.update(("down", switch) for switch in uplinks[target] if switch not in uplinks[source])
+    lines.update(("up", switch) for switch in uplinks[source] if turned or switch not in uplinks[target])
+    lines.update(("down", switch) for switch in uplinks[target] if turned or switch not in uplinks[source])
     return lines
 
 
@@ -102,16 +149,17 @@ def _free(taken: Mapping[int, int]) -> int:
     return number
 
 
-def _flat(own: Mapping[int, str], wanted: Sequence[Copy]) -> List[Step]:
-    across = [copy for copy in wanted if own[copy[0]] != own[copy[1]]]
-    below = [copy for copy in wanted if own[copy[0]] == own[copy[1]]]
+def _flat(own: Mapping[int, str], wanted: Sequence[Copy], redirected: AbstractSet[int]) -> List[Step]:
+    across = [copy for copy in wanted if own[copy[0]] != own[copy[1]] or not redirected.isdisjoint(copy)]
+    crossing = set(across)
+    below = [copy for copy in wanted if copy not in crossing]
+    uplinks = {gpu: (switch,) for gpu, switch in own.items()}
+    lines = {copy: lines_of(copy, uplinks, redirected) for copy in wanted}
     steps = _coloured(across, [(own[source], own[target]) for source, target in across])
     inner = _coloured(below, below)
     if not steps:
         return _frozen(inner)
-    uplinks = {gpu: (switch,) for gpu, switch in own.items()}
-    _fit([copy for step in inner for copy in step], steps, uplinks)
-    return _frozen(steps)
+    return _frozen(_fit([copy for step in inner for copy in step], steps, lines))
 
 
 def _coloured(copies: Sequence[Copy], edges: Sequence[Edge]) -> List[List[Copy]]:
@@ -122,17 +170,17 @@ def _coloured(copies: Sequence[Copy], edges: Sequence[Edge]) -> List[List[Copy]]
     return steps
 
 
-def _fit(copies: Iterable[Copy], steps: List[List[Copy]], uplinks: Mapping[int, Sequence[str]]) -> None:
-    """Put each copy into the first step that leaves all its lines free; a new one where there is none."""
-    busy: List[Set[Tuple[str, Hashable]]] = [{line for copy in step for line in lines_of(copy, uplinks)} for step in steps]
+def _fit(copies: Iterable[Copy], steps: List[List[Copy]], lines: Mapping[Copy, Set[Tuple[str, Hashable]]]) -> List[List[Copy]]:
+    """Put each copy into the first of ``steps`` that leaves all its lines free; a new one where there is none."""
+    busy: List[Set[Tuple[str, Hashable]]] = [{line for copy in step for line in lines[copy]} for step in steps]
     for copy in copies:
-        lines = lines_of(copy, uplinks)
-        number = next((number for number, taken in enumerate(busy) if not taken & lines), len(steps))
+        number = next((number for number, taken in enumerate(busy) if not taken & lines[copy]), len(steps))
         if number == len(steps):
             steps.append([])
             busy.append(set())
         steps[number].append(copy)
-        busy[number] |= lines
+        busy[number] |= lines[copy]
+    return steps
 
 
 def _frozen(steps: Iterable[Sequence[Copy]]) -> List[Step]:

@@ -21,9 +21,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--bringup-apply", action="store_true", default=None, help="allow settings to be changed and reboots")
     group.addoption("--bringup-danger", action="append", default=[], metavar="CLASS", help="allow a danger class by name")
     group.addoption("--bringup-assume-free", action="store_true", help="go on where the host is up and cannot be asked who uses it")
+    group.addoption(
+        "--bringup-force-p2p", action="store_true", help="copy between GPUs under an IOMMU that translates: can overwrite memory"
+    )
     group.addoption("--bringup-steal-lock", default="", metavar="OWNER", help="take the machine from its holder, by exact name")
     group.addoption("--bringup-stage", action="append", default=[], metavar="NAME", help="run only this stage (repeatable)")
     group.addoption("--bringup-fault", action="append", default=[], metavar="ID", help="switch on a fault of the virtual lab")
+    group.addoption("--bringup-lab-driver", metavar="DIR", help="run a modelled machine's GPU workers on these driver libraries")
     group.addoption("--bringup-tapes", metavar="DIR", help="where tapes are read and written")
     group.addoption("--bringup-report", metavar="DIR", default="reports", help="where reports are written (default: reports)")
 
@@ -41,5 +45,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _names_a_run(config: pytest.Config) -> bool:
-    names = ("live", "replay", "record", "apply", "danger", "assume_free", "steal_lock", "stage", "fault", "tapes")
+    names = (
+        "live",
+        "replay",
+        "record",
+        "apply",
+        "danger",
+        "assume_free",
+        "force_p2p",
+        "steal_lock",
+        "stage",
+        "fault",
+        "tapes",
+        "lab_driver",
+    )
     return any(config.getoption(f"bringup_{name}") for name in names)

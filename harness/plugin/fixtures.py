@@ -237,7 +237,7 @@ def gpu_in(bringup_run: Run, gpus: Inventory, pcie: Snapshot) -> Mapping[str, Gp
 @pytest.fixture(scope="session")
 def p2p(bringup_run: Run, host: Host) -> P2pReport:
     """Fact: what every GPU could read and write of every other one."""
-    report = run_p2p(host, on_line=bringup_run.following("p2p"))
+    report = run_p2p(host, force=bringup_run.consent.force_p2p, on_line=bringup_run.following("p2p"))
     bringup_run.show("p2p", show_p2p(report))
     return report
 

@@ -39,7 +39,11 @@ def prepare(settings: Settings) -> Run:
         raise UsageMistake(f"--fault belongs to the virtual lab; bench {bench.name} is a real machine")
     if settings.faults and settings.mode == "replay":
         raise UsageMistake("--fault changes a simulated machine; a replay has none: use --live")
+    if settings.lab_driver is not None and (settings.mode == "replay" or bench.lab is None or bench.lab.grade != "model"):
+        raise UsageMistake("--lab-driver is for a live run of a modelled machine: name such a bench, and --live or --record")
     if settings.mode == "replay":
+        if settings.force_p2p:
+            raise UsageMistake("--force-p2p copies on a machine; a replay touches none: use --live")
         if settings.apply:
             raise UsageMistake("--apply changes a machine; a replay touches none: use --live")
         return _replay(settings, bench, platform, slots)
@@ -80,7 +84,7 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
         slots=slots,
         clock=clock,
         tracks=tracks,
-        consent=Consent(info.apply, settings.danger, settings.assume_free),
+        consent=Consent(info.apply, settings.danger, settings.assume_free, info.force_p2p),
         redactor=Redactor(()),
         source=info.source,
         not_run={stage: "the tape was recorded without it" for stage in STAGES if stage not in info.stages}
@@ -107,7 +111,8 @@ def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tupl
 
     It starts as delivered where the bios stage brings its settings up, else as that stage would leave it.
     """
-    reach = reach_model(settings.faults, slots, bench.name, delivered=not settings.stages or "bios" in settings.stages)
+    delivered = not settings.stages or "bios" in settings.stages
+    reach = reach_model(settings.faults, slots, bench.name, delivered=delivered, libraries=settings.lab_driver)
     return _touching(settings, bench, platform, slots, reach=reach, consent=_consent(settings, settings.apply is not False))
 
 
@@ -129,7 +134,7 @@ def _real(settings: Settings, bench: Bench, bench_file: Path, platform: Platform
 
 
 def _consent(settings: Settings, apply: bool) -> Consent:
-    return Consent(apply, settings.danger, settings.assume_free)
+    return Consent(apply, settings.danger, settings.assume_free, settings.force_p2p)
 
 
 def _touching(

@@ -35,11 +35,18 @@ class Reach:
 
 
 def reach_model(
-    faults: Sequence[str], slots: Sequence[Slot], bench: str, *, delivered: bool = True, restarted: bool = False
+    faults: Sequence[str],
+    slots: Sequence[Slot],
+    bench: str,
+    *,
+    delivered: bool = True,
+    restarted: bool = False,
+    libraries: Path | None = None,
 ) -> Reach:
     """A modelled machine: it starts as delivered, or as bringing it up would leave it.
 
-    ``restarted``: somebody restarted it a while ago, so that a fault of its start shows. Raises UsageMistake for unknown faults.
+    ``restarted``: somebody restarted it a while ago, so that a fault of its start shows. ``libraries``: a folder with driver
+    libraries on which the real GPU workers run. Raises UsageMistake for unknown faults.
     """
     from harness.lab.catalogue import find, unpopulated
     from harness.lab.model.lanes import open_model
@@ -53,7 +60,7 @@ def reach_model(
     clock = VirtualClock()
 
     def open_lanes(_: ExitStack) -> Lanes:
-        return open_model(clock, found, populated=populated, delivered=delivered, restarted=restarted)
+        return open_model(clock, found, populated=populated, delivered=delivered, restarted=restarted, libraries=libraries)
 
     return Reach(clock, "model", (Secret(BMC_PASSWORD),), open_lanes)
 

@@ -296,6 +296,7 @@ class Run:
             harness=harness.__version__,
             stages=tuple(stage for stage in self.stages if stage not in self.not_run),
             apply=self.consent.apply,
+            force_p2p=self.consent.force_p2p,
             faults=tuple(sorted(set(self.settings.faults))),
             identity=dict(self._identity),
         )
@@ -325,9 +326,11 @@ def headline_before(run: Run) -> str:
             f"REPLAY of bench {run.bench.name}: no machine is touched. "
             f"The recording's source is {run.source!r}, recorded {run.tape.recorded_at}."
         )
+    forced = " --force-p2p: GPUs copy even where an IOMMU translates, which can overwrite the memory of other devices."
+    forced = forced if run.consent.force_p2p else ""
     if run.bench.lab is not None:
-        return f"LIVE on the simulated machine of bench {run.bench.name} (source {run.source!r}): no hardware is touched."
+        return f"LIVE on the simulated machine of bench {run.bench.name} (source {run.source!r}): no hardware is touched.{forced}"
     may_change = run.consent.apply and run.bench.bmc is not None
     changes = "settings may be changed and the machine rebooted" if may_change else "nothing is changed"
     changes += "" if run.consent.apply else " (no --apply)"
-    return f"LIVE on bench {run.bench.name}, machine {run.bench.service_tag or 'without service tag'}: {changes}."
+    return f"LIVE on bench {run.bench.name}, machine {run.bench.service_tag or 'without service tag'}: {changes}.{forced}"

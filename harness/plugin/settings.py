@@ -49,6 +49,7 @@ class NoWatcher:
 class Settings:
     """What one run was asked to do. ``apply`` None: not said, so only a modelled machine may be changed.
 
+    ``lab_driver`` is a folder with driver libraries without hardware, on which a modelled machine's GPU workers really run.
     ``steal_lock`` is the owner's exact name from whom the machine's lock is taken, "" for nobody's.
     """
 
@@ -57,12 +58,14 @@ class Settings:
     apply: bool | None = None
     danger: frozenset[str] = frozenset()
     assume_free: bool = False
+    force_p2p: bool = False
     steal_lock: str = ""
     stages: tuple[str, ...] = ()
     suites: tuple[Path, ...] = ()
     faults: tuple[str, ...] = ()
     report: Path = Path("reports")
     tapes: Path | None = None
+    lab_driver: Path | None = None
     command: tuple[str, ...] = ()
     watcher: Watcher = field(default_factory=NoWatcher)
 

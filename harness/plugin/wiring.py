@@ -52,6 +52,8 @@ def _settings(config: pytest.Config) -> Settings:
         apply=option("bringup_apply"),
         danger=frozenset(option("bringup_danger")),
         assume_free=option("bringup_assume_free"),
+        lab_driver=Path(option("bringup_lab_driver")) if option("bringup_lab_driver") else None,
+        force_p2p=option("bringup_force_p2p"),
         steal_lock=option("bringup_steal_lock"),
         stages=tuple(option("bringup_stage")),
         faults=tuple(option("bringup_fault")),

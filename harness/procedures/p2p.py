@@ -14,18 +14,24 @@ from collections.abc import Mapping
 from statistics import median
 
 from harness.devices.gpu import Peering, PeerStatus, Reason
-from harness.devices.p2p import TOO_MANY_PEERS, Contention, LinkKind, Pair, Report, Telemetry
+from harness.devices.p2p import TOO_MANY_PEERS, Contention, LinkKind, Pair, Report
 from harness.limits import Limit, Outcome, at_least, exactly
 from harness.measurement import Measurement
 from harness.platform import Link as LinkLimits
 from harness.platform import P2p as Rules
 from harness.procedures.finding import Finding, taken
+from harness.procedures.p2p_both import judge_both
 from harness.procedures.p2p_corruption import describe_corruption, redirects_between
 from harness.procedures.p2p_missing import untried
 from harness.procedures.p2p_patterns import common_ground, count_of, name_pair, slow_pairs
+from harness.procedures.p2p_shifts import judge_shifts
 from harness.procedures.places import Place
+from harness.procedures.watched import describe_restraint, judge_heat, judge_slowdown
 
 DIRECT, STAGED = "direct", "staged through the host"
+FELL_OFF = 79
+"""The Xid of a GPU that fell off the bus (NVIDIA's Xid documentation)."""
+
 _ALIVE = "alive"
 _COPIED = "copied"
 
@@ -83,12 +89,19 @@ def judge_watchdog(report: Report, places: Mapping[int, Place], index: int) -> F
         return Finding((measured,))
     lines = [f"{slot}: {lost}: it is there on the bus and does not work: look at its power and at the kernel log"] if lost else []
     for entry in wedged:
-        lines.append(f"{name_pair(entry.source, entry.target, places)}: the copy did not end in {entry.seconds:g} s and was killed")
+        within = entry.source == entry.target
+        what = f"a copy within {slot}" if within else f"{name_pair(entry.source, entry.target, places)}: the copy"
+        lines.append(f"{what} did not end in {entry.seconds:g} s and was killed")
         if entry.culprit is None:
             lines.append("no driver error names one of the two: neither is used any more")
+            lines.append("a port on the way lost the packets, or a GPU stopped: see the kernel log, then try each with others")
         if not entry.reaped:
             lines.append("the killed process stays: the host has to be rebooted")
     lines += [f"Xid {xid.number} on {slot}{f': {xid.text}' if xid.text else ''}" for xid in xids]
+    if any(xid.number == FELL_OFF for xid in xids):
+        lines.append("it fell off the bus: look at its power, its seat, its riser and cable")
+    elif xids:
+        lines.append("the driver says so of this GPU: see NVIDIA's list of Xids, and the kernel log around it")
     left_out = sum(bool(pair.untried) for pair in report.pairs)
     lines.append(f"{count_of(len(report.tried), 'pair')} went on, {left_out} were not tried")
     return Finding((measured,), "\n".join(lines))
@@ -156,6 +169,9 @@ def judge_path(
                 lines.append(
                     f"{name}: read at {_speed(pair.pulled)} over {pair.link.value} ({ceiling}): it did not happen as timed"
                 )
+        both, one_way = judge_both(pair, report, places, rules.both_ways_ratio)
+        measurements += both
+        lines += one_way
         if pair.best_enabled is not None and pair.best_enabled <= 0:
             measurements.append(taken("p2p.bandwidth-above-nought", pair.best_enabled, name, _SOME))
             lines.append(f"{name}: {_speed(pair.best_enabled)} cannot have been measured")
@@ -171,6 +187,7 @@ def judge_path(
         everywhere = [pair for pair in report.tried if path_of(pair, rules) == STAGED]
         lines += [staged[0], *([f"and {len(staged) - 1} more from {places[index]}"] if len(staged) > 1 else [])]
         lines.append(f"{count_of(len(everywhere), 'staged pair')} in all: {common_ground(everywhere, report, places)}")
+        lines.append("the driver grants peer access and the platform does not route it: look at the IOMMU, ACS and the root ports")
     return Finding(tuple(measurements), "\n".join(lines))
 
 
@@ -196,16 +213,21 @@ def judge_link(report: Report, places: Mapping[int, Place], index: int, limits: 
         ),
     )
     watched = next((entry for entry in report.telemetry if entry.index == index), None)
-    slowed = () if watched is None else _slowed_by_hardware(watched)
-    if watched is not None and watched.reasons is not None:
-        measurements = (*measurements, taken("p2p.hardware-slowdown", ", ".join(slowed) or "none", slot, exactly("none")))
+    restraint: tuple[Measurement, ...] = ()
+    if watched is not None:
+        seen = None if watched.reasons is None else [Reason(bit) for bit in watched.reasons]
+        heat = judge_heat("p2p", slot, watched.temperature, watched.slowdown)
+        restraint = (*judge_slowdown("p2p", slot, seen), *heat)
+    measurements = (*measurements, *restraint)
     if not any(measured.outcome is Outcome.FAIL for measured in measurements):
         return Finding(measurements)
     lines = [f"{slot} under load: Gen{link.generation} x{link.width}, {link.replays} replays in {link.seconds:g} s"]
-    if watched is not None and slowed:
-        lines.append(
-            f"its clocks were held back: {', '.join(slowed)}; peak {watched.temperature} C: look at its cooling and its power"
-        )
+    if any(measured.outcome is Outcome.FAIL for measured in measurements[:2]):
+        lines.append("at rest it may idle down, under load it must not: look at the card, its riser and cable, the port above it")
+    if measurements[2].outcome is Outcome.FAIL:
+        lines.append("it repeats packets all the time: reseat the card, then its riser and cable")
+    if watched is not None:
+        lines += describe_restraint(restraint, watched.temperature, watched.slowdown)
     slow = [pair for pair in slow_pairs(report) if index in (pair.source, pair.target)]
     if slow:
         middle = median(pair.best_enabled for pair in report.tried if pair.best_enabled is not None)
@@ -215,13 +237,6 @@ def judge_link(report: Report, places: Mapping[int, Place], index: int, limits: 
             f"{common_ground(slow, report, places)}"
         )
     return Finding(measurements, "\n".join(lines))
-
-
-def _slowed_by_hardware(watched: Telemetry) -> tuple[str, ...]:
-    """Reasons that a healthy machine never has. The power cap is none of them: at full load it is normal."""
-    serious = Reason.HW_THERMAL_SLOWDOWN | Reason.HW_POWER_BRAKE_SLOWDOWN
-    seen = [Reason(bit) for bit in watched.reasons or {}]
-    return tuple(name for reason in seen for name in (reason & serious).names)
 
 
 def judge_contention(report: Report, places: Mapping[int, Place], uplink: str, limit: Limit) -> Finding:
@@ -245,6 +260,9 @@ def judge_contention(report: Report, places: Mapping[int, Place], uplink: str, l
                 lines.append(f"{uplink}: {way}s collapse under contention: {figures}")
     if len(lines) == 1 and "writes" in lines[0]:
         lines.append("reads stay healthy: posted writes of several GPUs block each other in a switch or root port")
+    shifted, picture = judge_shifts(report, places, uplink, limit)
+    measurements += shifted
+    lines += picture
     return Finding(tuple(measurements), "\n".join(lines))
 
 

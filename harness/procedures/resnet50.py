@@ -16,6 +16,7 @@ from harness.limits import Limit, Outcome, exactly
 from harness.platform import Floor, Resnet50
 from harness.procedures.finding import Finding, taken
 from harness.procedures.places import Place
+from harness.procedures.resnet50_watch import judge_watched
 from harness.units import number
 
 FEWEST_WINDOWS = 5
@@ -51,6 +52,7 @@ def judge_alone(report: Report, limits: Resnet50) -> list[tuple[str, Finding]]:
             ]
             findings.append(("resnet50.efficiency", judge_efficiency(report, limits.efficiency)))
         findings.append(("resnet50.spread", judge_spread(report, limits.spread)))
+        findings += [(f"resnet50.watched {place}", judge_watched(report, places, index)) for index, place in places.items()]
     findings.append(("resnet50.floor", judge_floor(report, places, limits.floors, len(places))))
     return findings
 
@@ -89,7 +91,8 @@ def judge_straggler(report: Report, places: Mapping[int, Place], index: int, lim
         return Finding((rate, ratio))
     told = report.told(index)
     text = f"{slot} is a straggler: {solo.rate:g} images/s alone, median {middle:g}; in step with it all GPUs are as slow"
-    return Finding((rate, ratio), f"{text}\nwhile training: {told if told is not None else 'no telemetry of it'}")
+    why = "usually heat or power: look at its cooling, then at its power cable, then at the link (p2p.link-under-load)"
+    return Finding((rate, ratio), f"{text}\nwhile training: {told if told is not None else 'no telemetry of it'}\n{why}")
 
 
 def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
@@ -116,6 +119,7 @@ def judge_finite(report: Report, places: Mapping[int, Place]) -> Finding:
         lines.append(
             f"first on {culprits} at step {first}; {sum(step != first for step, _ in bad_ranks)} GPUs followed through the sum"
         )
+        lines.append(f"suspect {culprits}: its memory or arithmetic (gpu.ecc, resnet50.hash), or the way to it (p2p.integrity)")
     if bad_windows:
         lines.append(f"the loss is no finite number from window {bad_windows[0]} on")
     tried = [solo for solo in report.solos if solo.first_loss is not None and solo.loss is not None]
@@ -213,6 +217,8 @@ def judge_ranks(report: Report, places: Mapping[int, Place]) -> Finding:
         by_rank = {rank.rank: rank.index for rank in report.ranks}
         where = ", ".join(_name(by_rank[rank], places) if rank in by_rank else f"rank {rank}" for rank in sums.wrong_ranks)
         lines.append(f"the all-reduce gave {sums.wrong} wrong sums{f' on {where}' if where else ''}")
+    if lines:
+        lines.append("data was lost or changed on the way (p2p.integrity), or in a GPU's own arithmetic (resnet50.hash, gpu.ecc)")
     unmeasured = "" if sums is not None else report.untried or "the sums of the all-reduce were not checked"
     return Finding(tuple(measurements), "\n".join(lines), unmeasured=unmeasured)
 

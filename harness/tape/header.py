@@ -25,9 +25,9 @@ class TapeInfo:
     """What a tape says about itself.
 
     ``source`` is one of SOURCES, ``recorded_at`` an ISO 8601 time with its zone, ``harness`` the version that recorded,
-    ``stages`` the selected stages, ``apply`` whether changes were allowed, ``faults`` those of the
-    virtual lab that were switched on, ``identity`` what the machine was (service tag, BIOS,
-    iDRAC, driver). ``lanes`` and ``facts`` are those of the recorded Lanes; the recorder fills them in.
+    ``stages`` the selected stages, ``apply`` whether changes were allowed, ``force_p2p`` whether GPUs copied
+    whatever the IOMMU, ``faults`` those of the virtual lab that were switched on, ``identity`` what the machine was (service tag,
+    BIOS, iDRAC, driver). ``lanes`` and ``facts`` are those of the recorded Lanes; the recorder fills them in.
     """
 
     bench: str
@@ -41,6 +41,7 @@ class TapeInfo:
     lanes: tuple[str, ...] = ()
     identity: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    force_p2p: bool = False
 
 
 def header_text(info: TapeInfo) -> str:
@@ -54,6 +55,7 @@ def header_text(info: TapeInfo) -> str:
         f"platform = {_string(info.platform)}",
         f"stages = {_strings(info.stages)}",
         f"apply = {str(info.apply).lower()}",
+        *(["force_p2p = true"] if info.force_p2p else []),
         f"faults = {_strings(info.faults)}",
         f"lanes = {_strings(info.lanes)}",
     ]
@@ -81,7 +83,15 @@ def read_info(folder: Path) -> TapeInfo:
     return _info(table, str(path))
 
 
-_TYPES: dict[str, type] = {"stages": list, "faults": list, "lanes": list, "identity": dict, "facts": dict, "apply": bool}
+_TYPES: dict[str, type] = {
+    "stages": list,
+    "faults": list,
+    "lanes": list,
+    "identity": dict,
+    "facts": dict,
+    "apply": bool,
+    "force_p2p": bool,
+}
 
 
 def _info(table: dict[str, Any], where: str) -> TapeInfo:
@@ -89,7 +99,7 @@ def _info(table: dict[str, Any], where: str) -> TapeInfo:
     for key in table:
         if key not in known:
             raise TapeError(f"{where}: unknown key {key!r}")
-    table = {"faults": [], **table}  # tapes of version 0.1.0 have none
+    table = {"faults": [], "force_p2p": False, **table}  # not in every tape
     for key in known:
         if key not in table:
             raise TapeError(f"{where}: {key} is missing")

@@ -21,6 +21,7 @@ from harness.procedures.p2p import (
     judge_path,
     judge_watchdog,
 )
+from harness.procedures.p2p_loopback import judge_loopback
 from harness.procedures.p2p_missing import missing_from, why_no_contention
 from harness.procedures.places import Place, find_places, index_of
 
@@ -35,6 +36,8 @@ def test_nothing_stands_in_the_way_of_copies(p2p: Report, platform: Platform, gp
     for gpu in p2p.gpus:
         limit = platform.pcie.iommu if gpu.iommu else None
         measure("p2p.iommu", "off" if gpu.iommu == "none" else gpu.iommu or "not told", limit=limit, part=places[gpu.index].slot)
+    if p2p.contexts is not None:
+        measure("p2p.contexts", p2p.contexts.seconds, unit="s", note=f"{p2p.contexts.count} made, each for one {p2p.contexts.life}")
     judge_budget(p2p, places, platform.p2p.peers).record(measure)
 
 
@@ -47,6 +50,18 @@ def test_every_copy_ends(slot: Slot, p2p: Report, platform: Platform, gpu_in: Ma
     """
     places = _places(p2p, gpu_in, platform)
     judge_watchdog(p2p, places, _index_of(slot, places)).record(measure)
+
+
+@pytest.mark.check("p2p.loopback")
+def test_every_gpu_copies_its_own_memory(
+    slot: Slot, p2p: Report, platform: Platform, gpu_in: Mapping[str, Gpu], measure: Measure
+) -> None:
+    """The GPU copies within its own memory to the last byte. No link and no other GPU takes part.
+
+    A failure means that its memory or its copy engine is failing. It is no peer-to-peer copy, and all that one GPU alone can show.
+    """
+    places = _seen(p2p, gpu_in, platform)
+    judge_loopback(p2p, places, _index_of(slot, places), platform.p2p.bad_bytes).record(measure)
 
 
 @pytest.mark.check("p2p.integrity")
@@ -108,10 +123,16 @@ def test_an_uplink_keeps_its_rate_when_many_copy(
 
 def _places(p2p: Report, gpu_in: Mapping[str, Gpu], platform: Platform) -> dict[int, Place]:
     """The slot of each GPU of the report. Raises Blocked where the worker refused to copy, NotApplicable without two GPUs."""
+    places = _seen(p2p, gpu_in, platform)
+    if len(places) < 2:
+        raise NotApplicable("it takes two GPUs to copy from one to the other")
+    return places
+
+
+def _seen(p2p: Report, gpu_in: Mapping[str, Gpu], platform: Platform) -> dict[int, Place]:
+    """The same, for one GPU as well."""
     if p2p.refused:
         raise Blocked(f"the copies were refused: {p2p.refused}")
-    if len(p2p.gpus) < 2:
-        raise NotApplicable("it takes two GPUs to copy from one to the other")
     return find_places(p2p.gpus, gpu_in, platform.slots)
 
 

@@ -11,6 +11,7 @@ from harness.devices.resnet50 import Report
 from harness.errors import NotApplicable, NotMeasured
 from harness.platform import Platform, Slot
 from harness.plugin.measuring import Measure
+from harness.procedures.gpu import model_of
 from harness.procedures.places import Place, find_places, index_of
 from harness.procedures.resnet50 import (
     judge_efficiency,
@@ -21,6 +22,7 @@ from harness.procedures.resnet50 import (
     judge_spread,
     judge_straggler,
 )
+from harness.procedures.resnet50_watch import judge_watched
 
 
 @pytest.mark.check("resnet50.hash")
@@ -47,6 +49,20 @@ def test_no_gpu_is_a_straggler(
     """
     places = _places(resnet50, gpu_in, platform)
     judge_straggler(resnet50, places, _index_of(slot, places), platform.resnet50.solo).record(measure)
+
+
+@pytest.mark.check("resnet50.watched")
+def test_nothing_holds_a_gpu_back_while_it_trains(
+    slot: Slot, resnet50: Report, platform: Platform, gpu_in: Mapping[str, Gpu], measure: Measure
+) -> None:
+    """The driver reports no error of the GPU while it trains, and its hardware holds it back by neither heat nor power.
+
+    A failure usually means cooling, a power cable, or a link that is not seated well.
+    """
+    places = _places(resnet50, gpu_in, platform)
+    model = model_of(gpu_in[slot.name], platform.models_for(slot)) if slot.name in gpu_in else None
+    link, rate = (None if model is None else model.link), (None if platform.gpu is None else platform.gpu.replay_rate)
+    judge_watched(resnet50, places, _index_of(slot, places), link, rate).record(measure)
 
 
 @pytest.mark.check("resnet50.nan")

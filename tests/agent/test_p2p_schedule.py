@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.agent.p2p_schedule import colour, lines_of, schedule, serial
+from harness.agent.p2p_schedule import colour, lines_of, schedule, schedule_both, serial
 
 
 def switched(*sizes):
@@ -87,3 +87,42 @@ def test_a_colouring_is_right_and_takes_no_more_colours_than_the_busiest_end_has
         assert set(taken.values()) <= {1}
     busiest = max([0, *Counter(a for a, _ in edges).values(), *Counter(b for _, b in edges).values()])
     assert max([-1, *colours]) + 1 == busiest
+
+
+def least_steps_both(uplinks):
+    """A GPU meets one other a step, an uplink carries one pair; with an odd count somebody rests in every step."""
+    behind = Counter(above[0] for above in uplinks.values())
+    across = max(own * (len(uplinks) - own) for own in behind.values())
+    pairs, at_once = len(uplinks) * (len(uplinks) - 1) // 2, len(uplinks) // 2
+    return max(across, -(-pairs // at_once))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "at_most"), [((20,), 1.0), ((10, 10), 1.0), ((5, 5, 5, 5), 1.1), ((4, 4, 4, 4, 4), 1.3), ((3,), 1.0), ((7, 7), 1.1)]
+)
+def test_pairs_that_copy_both_ways_meet_once_and_undisturbed(sizes, at_most):
+    uplinks = switched(*sizes)
+    pairs = [(a, b) for a in uplinks for b in uplinks if a < b]
+    steps = schedule_both(uplinks, pairs)
+    assert Counter(pair for step in steps for pair in step) == Counter(pairs)
+    for step in steps:
+        lines = [line for a, b in step for copy in ((a, b), (b, a)) for line in lines_of(copy, uplinks)]
+        assert len(lines) == len(set(lines)), step
+    assert len(steps) <= at_most * least_steps_both(uplinks)
+
+
+@pytest.mark.parametrize("of", [schedule, schedule_both])
+def test_gpus_whose_ports_send_copies_up_share_their_uplink_even_below_one_switch(of):
+    uplinks = switched(4, 4)
+    pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
+    assert {len(step) for step in of(uplinks, pairs, frozenset(range(8)))} == {1}
+    assert max(len(step) for step in of(uplinks, pairs)) > 1
+
+
+def test_redirected_gpus_still_take_no_more_steps_than_their_uplink_must():
+    uplinks = switched(4, 4)
+    steps = schedule(uplinks, None, frozenset({0}))
+    for step in steps:
+        lines = [line for copy in step for line in lines_of(copy, uplinks, frozenset({0}))]
+        assert len(lines) == len(set(lines)), step
+    assert len(steps) == 16 + 6

@@ -10,6 +10,8 @@ from harness.lab.model.workers import answer
 ONLY_THE_MODEL_KNOWS = {"text"}
 """The kernel's own words for an Xid: NVML gives the number, the kernel log the words."""
 
+ONLY_FAULTS_HAVE = {"alone", "error", "error_code", "untried", "wrong"}
+
 
 def fields(lines):
     found = {}
@@ -38,3 +40,15 @@ def test_every_field_of_the_model_is_one_of_the_real_worker(machine, worker, arg
     for kind, names in modelled(view, worker, *arguments).items():
         if kind != "end":
             assert names - ONLY_THE_MODEL_KNOWS <= real[kind], kind
+
+
+@pytest.mark.parametrize(
+    ("worker", "arguments"), [("nvml", ("--watch", "0")), ("telemetry", ("--seconds", "0.1")), ("p2p", ("--loops", "2"))]
+)
+def test_the_model_leaves_no_field_out_that_the_real_worker_prints_of_a_healthy_machine(machine, worker, arguments):
+    made = machine("2x3")
+    real = fields(made.lines(worker, *arguments, *(made.options() if worker == "p2p" else ())))
+    mine = modelled(View(frozenset(), 1, {"MmioAbove4Gb": "Enabled"}, 0.0), worker, *arguments)
+    assert {kind: names - ONLY_FAULTS_HAVE for kind, names in real.items()} == {
+        kind: names - ONLY_FAULTS_HAVE for kind, names in mine.items() if kind != "end"
+    }

@@ -52,6 +52,24 @@ def test_every_field_of_a_gpu_and_a_pair_is_read():
     assert report.tried == (pair,)
 
 
+def test_loopbacks_shifts_contexts_and_both_ways_are_read():
+    report = run(
+        PAIR | {"both": 25.1},
+        {"kind": "loopback", "index": 0, "checked": 64, "bad": 0, "rate": 300.1},
+        {"kind": "loopback", "index": 1, "untried": "it hung"},
+        {"kind": "shift", "by": 2, "group": "0000:3d:00.0", "copies": 2, "write": 5.5, "read": 11.0},
+        {"kind": "contexts", "count": 20, "seconds": 6.1, "life": "gpu", "estimates": {"pair": 9.0}},
+    )
+    assert report.pair(0, 1).both == 25.1
+    assert [(loop.index, loop.rate, loop.checked, loop.bad, loop.untried) for loop in report.loopbacks] == [
+        (0, 300.1, 64, 0, ""),
+        (1, None, 0, None, "it hung"),
+    ]
+    (shift,) = report.shifts
+    assert (shift.by, shift.copies, shift.ratio) == (2, 2, 0.5)
+    assert (report.contexts.count, report.contexts.seconds, report.contexts.life) == (20, 6.1, "gpu")
+
+
 @pytest.mark.parametrize("damage", list(Damage))
 def test_every_class_of_wrong_bytes_is_read(damage):
     wrong = {"class": damage.value, "way": "read", "first": 4, "last": 60, "size": 16, "disabled_bad": 0, "of": 7}

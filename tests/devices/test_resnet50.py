@@ -5,7 +5,7 @@ import pytest
 from harness.clock import VirtualClock
 from harness.devices.host import Host
 from harness.devices.resnet50 import run_resnet50
-from harness.errors import BenchError, BringupError
+from harness.errors import BenchError, BringupError, DeviceError
 from harness.ports import CommandAnswer
 
 HELLO = {
@@ -91,6 +91,26 @@ def test_the_number_of_windows_is_asked_for():
 def test_a_missing_framework_is_the_bench_s_fault():
     with pytest.raises(BenchError, match="neither torch nor tensorflow"):
         run({"kind": "error", "what": "framework", "why": "neither torch nor tensorflow is installed"})
+
+
+def test_a_rank_that_ends_with_an_xid_is_the_product_s_fault_and_the_gpu_is_named():
+    end = {"kind": "error", "what": "rank 3", "why": "its process was ended by SIGABRT after window"}
+    xid = {"kind": "xid", "index": 3, "address": "00000000:43:00.0", "xid": 79}
+    with pytest.raises(DeviceError, match=r"rank 3: its process was ended .* Xid 79 on 0000:43:00.0: look at that GPU"):
+        run(xid, end)
+
+
+def test_what_was_seen_of_each_gpu_while_it_trained_is_read():
+    report = run(
+        {"kind": "xid", "index": 0, "address": "0000:40:00.0", "xid": 92},
+        {"kind": "telemetry", "index": 0, "samples": 900, "power": 248.2, "temperature": 68, "slowdown": 88},
+        {"kind": "link", "index": 0, "samples": 900, "generation": 3, "width": 16, "replays": 3, "seconds": 180.0},
+    )
+    told, link = report.told(0), report.link(0)
+    assert (told.slowdown, told.samples, told.is_told) == (88, 900, False)
+    assert (link.generation, link.width, link.samples, link.replays_per_minute) == (3, 16, 900, 1.0)
+    assert [(xid.index, xid.number) for xid in report.xids] == [(0, 92)]
+    assert report.link(1) is None
 
 
 def test_a_worker_without_an_identity_is_refused():

@@ -8,7 +8,8 @@
  *   GPU ── 12.6 ──┴─ switch ─ 11.6 ─ root ┴─ ...
  *
  * A copy inside a switch runs at 12.6, one across at 10.2, one through the host at 9.9 (same switch) or 11.4: what the modelled
- * machine has, for the reasons given there. Faults: FAKE_FAULTS, see copy_now, rate_limit, start_flow.
+ * machine has, for the reasons given there; one within a GPU at 300 (an assumption: its memory moves 672 GB/s, and each byte is read and written).
+ * Faults: FAKE_FAULTS, see copy_now, rate_limit, turned, falls, start_flow.
  */
 #include "fake_gpus.h"
 
@@ -80,24 +81,27 @@ static void copy_now(Entry *e) {
 }
 
 static int crosses(Entry *e) { return switch_of(e->source) != switch_of(e->target); }
+/* Switch ports with ACS redirects send copies up to the root complex and down again, over the uplink that both directions share. */
+static int turned(Entry *e) { return e->direct && !crosses(e) && fault("redirected", switch_of(e->source), -1, 0); }
 static int detour(Entry *e) { return !e->direct || fault("staged", e->source, -1, 0); }
 
 /* GB/s of a copy that has its way for itself. */
 static double rate_limit(Entry *e) {
-    double limit = e->source == e->target ? 500.0 : detour(e) ? (crosses(e) ? 11.4 : 9.9) : (crosses(e) ? 10.2 : 12.6);
+    double limit = e->source == e->target ? 300.0 : detour(e) ? (crosses(e) ? 11.4 : 9.9) : (crosses(e) ? 10.2 : turned(e) ? 11.6 : 12.6);
     if (fault("slow", e->source, -1, 0) || fault("slow", e->target, -1, 0)) limit = limit < 3.2 ? limit : 3.2;
     if (e->direct && fault("impossible", e->source, e->target, 0)) limit = 103.88;
     return limit;
 }
 
-static double latency(Entry *e) { return (detour(e) ? 13.6 : crosses(e) ? 2.6 : 1.8) * 1e-6; }
+static double latency(Entry *e) { return (detour(e) ? 13.6 : crosses(e) || turned(e) ? 2.6 : 1.8) * 1e-6; }
 
 /* The links on the way: 0.. GPU out, 32.. GPU in, 64.. uplink up, 96.. uplink down. */
 static int way(Entry *e, int links[4]) {
     int count = 0;
+    if (e->source == e->target) return 0;
     links[count++] = e->source;
     links[count++] = 32 + e->target;
-    if (crosses(e) || detour(e)) {
+    if (crosses(e) || detour(e) || turned(e)) {
         links[count++] = 64 + switch_of(e->source);
         links[count++] = 96 + switch_of(e->target);
     }
@@ -181,6 +185,12 @@ static void mark(Entry *e, int by) {
     __sync_fetch_and_add(&shared->busy[e->target], by);
 }
 
+/* The GPU that falls off the bus as soon as a copy loads its link; -1 for none. */
+static int falls(Entry *e) {
+    if (e->source == e->target) return -1;
+    return fault("fallen", e->target, -1, 0) ? e->target : fault("fallen", e->source, -1, 0) ? e->source : -1;
+}
+
 /* A copy begins. 1: it goes on and on. */
 static int start_flow(Entry *e) {
     if (!e->started) {
@@ -188,10 +198,10 @@ static int start_flow(Entry *e) {
         e->wait = latency(e);
         e->left = e->size / 1e9;
         mark(e, 1);
-        if (fault("fallen", e->target, -1, 0) || fault("fallen", e->source, -1, 0))
-            shared->xid[fault("fallen", e->target, -1, 0) ? e->target : e->source] = 79;
+        if (falls(e) >= 0) shared->xid[falls(e)] = 79;
+        if (fault("reported", e->source, -1, 0) && e->source != e->target) shared->xid[e->source] = 63;
     }
-    return (e->direct && fault("wedged", e->source, e->target, 0)) || fault("fallen", e->target, -1, 0) || fault("fallen", e->source, -1, 0);
+    return (e->direct && fault("wedged", e->source, e->target, 0)) || falls(e) >= 0;
 }
 
 /* Everything that takes no time, then up to the next completion of a copy. 0: nothing moved. */
@@ -258,7 +268,7 @@ static CUresult c_init(unsigned f) {
     initialised = 1;
     return gpus() ? OK : NO_DEVICE;
 }
-static CUresult c_version(int *v) { *v = 13000; return OK; }
+static CUresult c_version(int *v) { *v = cuda; return OK; }
 static CUresult c_count(int *n) { if (!initialised) return NOT_INITIALIZED; *n = gpus(); return OK; }
 /* Without CUDA_DEVICE_ORDER=PCI_BUS_ID the numbers run the other way round. */
 static CUresult c_device(int *d, int i) {
@@ -268,7 +278,12 @@ static CUresult c_device(int *d, int i) {
 }
 static CUresult c_bus_id(char *text, int length, int d) { snprintf(text, length, "0000:%02X:00.0", bus_of(d)); return OK; }
 static CUresult c_uuid(unsigned char *uuid, int d) {
-    for (int i = 0; i < 16; i++) uuid[i] = i == 15 ? d : 0xA0 + i;
+    char text[48];
+    unsigned byte;
+    uuid_of(d, text, sizeof text);
+    int i = 0;
+    for (const char *at = text + 4; *at && i < 16; at += *at == '-' ? 1 : 2)
+        if (*at != '-' && sscanf(at, "%2x", &byte) == 1) uuid[i++] = byte;
     return OK;
 }
 static CUresult c_name(char *text, int length, int d) { snprintf(text, length, "Quadro RTX 8000"); return OK; }

@@ -1,7 +1,7 @@
 /* A libnvidia-ml.so.1 without hardware: an RTX 8000 with ECC on, at rest at Gen1 and under load, as fake_libcuda.c says, at Gen3.
  *
  * Faults (FAKE_FAULTS): nodriver:0, mismatch:0, nocard:GPU (lost: every call says so), unsupported:GPU, retiring:GPU, replaying:GPU,
- * hot:GPU (thermal slowdown), slow:GPU (Gen1 under load), held:GPU>PEERS (Xorg), memory:GPU, vbios:GPU, nopeer:A>B.
+ * hot:GPU (thermal slowdown), heat:GPU (95 C), braking:GPU (power brake), slow:GPU (Gen1 under load), held:GPU>PEERS (Xorg), memory:GPU, vbios:GPU, nopeer:A>B.
  */
 #include "fake_gpus.h"
 
@@ -34,9 +34,9 @@ const char *nvmlErrorString(int code) {
     return code == NOT_SUPPORTED ? "Not Supported" : code == LOST ? "GPU is lost" : code == NO_DRIVER ? "Driver Not Loaded"
          : code == MISMATCH ? "Driver/library version mismatch" : code == TIMEOUT ? "Timeout" : "Unknown Error";
 }
-int nvmlSystemGetDriverVersion(char *text, unsigned length) { snprintf(text, length, "580.00"); return OK; }
-int nvmlSystemGetNVMLVersion(char *text, unsigned length) { snprintf(text, length, "13.580.00"); return OK; }
-int nvmlSystemGetCudaDriverVersion_v2(int *out) { *out = 13000; return OK; }
+int nvmlSystemGetDriverVersion(char *text, unsigned length) { snprintf(text, length, "%s", driver); return OK; }
+int nvmlSystemGetNVMLVersion(char *text, unsigned length) { snprintf(text, length, "%d.%s", cuda / 1000, driver); return OK; }
+int nvmlSystemGetCudaDriverVersion_v2(int *out) { *out = cuda; return OK; }
 int nvmlDeviceGetCount_v2(unsigned *out) { *out = gpus(); return started ? OK : UNINITIALIZED; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
     if ((int)index >= gpus()) return INVALID;
@@ -60,10 +60,16 @@ int nvmlDeviceGetPciInfo_v3(void *device, Pci *out) {
     snprintf(out->id, 32, "00000000:%02X:00.0", out->bus);
     return OK;
 }
-int nvmlDeviceGetUUID(void *device, char *text, unsigned length) { TEXT("GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae%02x", number(device)); }
+int nvmlDeviceGetUUID(void *device, char *text, unsigned length) {
+    char uuid[48];
+    uuid_of(number(device), uuid, sizeof uuid);
+    TEXT("%s", uuid);
+}
 int nvmlDeviceGetSerial(void *device, char *text, unsigned length) {
     if (without(device)) return without(device);
-    TEXT("13204200%05d", number(device));
+    char serial[32];
+    serial_of(number(device), serial, sizeof serial);
+    TEXT("%s", serial);
 }
 int nvmlDeviceGetName(void *device, char *text, unsigned length) { TEXT("Quadro RTX 8000"); }
 int nvmlDeviceGetVbiosVersion(void *device, char *text, unsigned length) { TEXT(fault("vbios", number(device), -1, 0) ? "90.02.17.00.02" : "90.02.30.00.05"); }
@@ -95,11 +101,15 @@ int nvmlDeviceGetPcieReplayCounter(void *device, unsigned *out) {
     if (fault("replaying", number(device), -1, 0)) replays[number(device)] += 80;
     GIVE(replays[number(device)]);
 }
-int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *out) { MAY(fault("hot", number(device), -1, 0) ? 0x40 : busy(device) ? 0 : 1); }
+int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *out) { 
+    MAY(fault("hot", number(device), -1, 0) ? 0x40 : fault("braking", number(device), -1, 0) ? 0x80 : busy(device) ? 0 : 1);
+}
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out) { return nvmlDeviceGetCurrentClocksEventReasons(device, out); }
 int nvmlDeviceGetPowerUsage(void *device, unsigned *out) { MAY(busy(device) ? 81000 : 28100); }
 int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out) { MAY(250000); }
-int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out) { GIVE(31); }
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out) { GIVE(fault("heat", number(device), -1, 0) ? 95 : busy(device) ? 44 : 31); }
+/* Shut down from 91 C on, slow down from 88 C on: assumptions. */
+int nvmlDeviceGetTemperatureThreshold(void *device, int which, unsigned *out) { MAY(which == 0 ? 91 : 88); }
 int nvmlDeviceGetPersistenceMode(void *device, int *out) { MAY(1); }
 int nvmlDeviceGetP2PStatus(void *a, void *b, int index, int *out) {
     if (trouble(a) || trouble(b)) return LOST;
@@ -107,7 +117,7 @@ int nvmlDeviceGetP2PStatus(void *a, void *b, int index, int *out) {
     return OK;
 }
 int nvmlDeviceGetTopologyCommonAncestor(void *a, void *b, int *out) {
-    *out = switch_of(number(a)) == switch_of(number(b)) ? 10 : 30;
+    *out = switch_of(number(a)) == switch_of(number(b)) ? 10 : level;
     return trouble(a) ? trouble(a) : trouble(b);
 }
 typedef struct { unsigned pid; unsigned long long memory; unsigned a, b; } Process;

@@ -298,7 +298,9 @@ def test_two_ranks_that_differ_have_no_majority():
     report = a_report(gpus=GPUS[:2], ranks=(Rank(0, 0, "a"), Rank(1, 1, "b")), allreduce=AllReduce(2, 1024, 0))
     finding = judge_ranks(report, PLACES)
     assert outcomes(finding)["resnet50.parameter-hashes"] is Outcome.FAIL
-    assert finding.explanation == "2 ranks ended with 2 different sets of parameters, and no majority says which is right"
+    assert finding.explanation.startswith(
+        "2 ranks ended with 2 different sets of parameters, and no majority says which is right\n"
+    )
 
 
 @pytest.mark.parametrize("different", [{"size": 64}, {"device": "cpu"}])
@@ -312,7 +314,7 @@ def test_gpus_without_a_platform_are_judged_by_every_rule_and_named_by_index_and
     found = dict(judge_alone(report, Resnet50(floor=())))
     names = [f"GPU {index} (0000:4{index}:00.0)" for index in range(4)]
     singles = ("resnet50.nan", "resnet50.ranks", "resnet50.efficiency", "resnet50.spread", "resnet50.floor")
-    assert set(found) == {*(f"resnet50.{check} {name}" for name in names for check in ("hash", "straggler")), *singles}
+    assert set(found) == {*(f"resnet50.{check} {name}" for name in names for check in ("hash", "straggler", "watched")), *singles}
     assert [check for check, finding in found.items() if finding.explanation] == [
         f"resnet50.hash {names[2]}",
         f"resnet50.straggler {names[1]}",
@@ -333,7 +335,8 @@ def test_ranks_on_a_processor_are_not_judged_by_their_speed():
 def test_one_device_is_compared_with_nobody():
     report = a_report(gpus=GPUS[:1], solos=solos()[:1], ranks=(), allreduce=None, untried="one device alone")
     found = dict(judge_alone(report, Resnet50(floor=())))
-    assert set(found) == {"resnet50.nan", "resnet50.ranks", "resnet50.spread", "resnet50.floor"}
+    watched = "resnet50.watched GPU 0 (0000:40:00.0)"
+    assert set(found) == {"resnet50.nan", "resnet50.ranks", "resnet50.spread", "resnet50.floor", watched}
     assert found["resnet50.ranks"].unmeasured == "one device alone"
 
 
@@ -343,4 +346,7 @@ def test_parameters_are_compared_even_where_the_sums_were_not_checked():
     assert equal.unmeasured == "inside its graph"
     ranks = (*(Rank(index, index, "equal") for index in range(3)), Rank(3, 3, "astray"))
     odd = judge_ranks(a_report(allreduce=None, ranks=ranks), PLACES)
-    assert odd.explanation == "parameters differ on slot3 (rank 3) from those of 3 other ranks"
+    assert odd.explanation.splitlines() == [
+        "parameters differ on slot3 (rank 3) from those of 3 other ranks",
+        "data was lost or changed on the way (p2p.integrity), or in a GPU's own arithmetic (resnet50.hash, gpu.ecc)",
+    ]

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from ..trouble import Trouble
+from .observer import Observer
 from .options import CPU_BATCH, CPU_RANKS, Options, choose_precision
 from .pytorch import driver_version
 
@@ -49,6 +50,14 @@ def train(options: Options) -> Iterator[Line]:
         raise Trouble("TensorFlow", "there is no module tensorflow in {}".format(sys.executable), do)
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with Observer(wanted=options.device == "cuda") as observer:
+        for line in _observed(options, observer):
+            yield line
+            yield from observer.news()
+        yield from observer.close()
+
+
+def _observed(options: Options, observer: Observer) -> Iterator[Line]:
     import tensorflow as tf
 
     devices = _devices(tf, options)
@@ -61,8 +70,11 @@ def train(options: Options) -> Iterator[Line]:
         compiler=compiler, batch=batch, size=options.pixels, steps=options.steps, data="synthetic", device=options.device,
         driver=driver_version(), versions={"tensorflow": str(tf.__version__), "python": platform.python_version()},
     )  # fmt: skip
-    for index in range(len(devices)):
-        yield {"kind": "gpu", "index": index, "rank": index, "address": "", "uuid": "", "name": devices[index]}
+    names = observer.in_order(len(devices))
+    observer.meet(dict(enumerate(names)))
+    for index, name in enumerate(names):
+        found = {"address": name.address, "uuid": name.uuid, "name": devices[index]}
+        yield dict({"kind": "gpu", "index": index, "rank": index}, **found)
     chosen = options._replace(batch=batch, compiler=compiler)
     yield from _alone(tf, chosen, devices)
     yield from _together(tf, chosen, devices)

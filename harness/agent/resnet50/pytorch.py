@@ -1,7 +1,7 @@
 """Training with PyTorch: one process a GPU, and their lines made into one account.
 
-hello ─ gpu... ─ progress | solo ... ─ progress | window ... ─ rank... ─ allreduce ─ transport
-                        └─ some loss not finite: untried
+hello ─ gpu... ─ progress | solo ... ─ progress | window ... ─ rank... ─ allreduce ─ transport ─ (telemetry ─ link)...
+                        └─ some loss not finite: untried                                   xid: as it comes
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterator, List
 
 from ..trouble import Trouble
 from .crew import Crew
+from .observer import Name, Observer
 from .options import CPU_RANKS, Options, choose_batch, choose_precision
 
 Line = Dict[str, Any]
@@ -25,21 +26,36 @@ _DRIVER = "/sys/module/nvidia/version"
 
 def train(options: Options) -> Iterator[Line]:
     """All lines of a run. Raises Trouble where PyTorch or a GPU is missing, or a rank ends early."""
-    ranks = count_ranks(options)
-    with orderly_ends(), Crew(ranks, rank_environment(options)) as crew:
-        account = Account(options, crew)
-        for rank, said in crew.listen():
-            yield from account.take(rank, said)
-            if account.is_over:
-                return
-        yield from account.close()
+    with orderly_ends(), Observer(wanted=is_watched(options)) as observer:
+        ranks = count_ranks(options)
+        with Crew(ranks, rank_environment(options)) as crew:
+            account = Account(options, crew, observer)
+            try:
+                for rank, said in crew.listen():
+                    yield from account.take(rank, said)
+                    yield from observer.news()
+                    if account.is_over:
+                        break
+            except Trouble:
+                # an Xid says why a rank ended
+                yield from observer.news(is_last=True)
+                raise
+            if not account.is_over:
+                yield from account.close()
+            yield from observer.close()
+
+
+def is_watched(options: Options) -> bool:
+    """Are there GPUs to watch?"""
+    return options.device == "cuda"
 
 
 class Account:
     """What all ranks said, made into the lines of the worker."""
 
-    def __init__(self, options: Options, crew: Crew) -> None:
+    def __init__(self, options: Options, crew: Crew, observer: Observer) -> None:
         self.is_over = False
+        self._observer = observer
         self._options = options
         self._crew = crew
         self._said: Dict[str, Dict[int, Line]] = {}
@@ -95,6 +111,7 @@ class Account:
                 "uuid": said["uuid"],
                 "name": said["name"],
             }
+        self._observer.meet({rank: Name(said["address"], said["uuid"]) for rank, said in self._all("ready")})
         self._crew.tell(plan)
 
     def _solo(self, rank: int, said: Line) -> Iterator[Line]:

@@ -26,11 +26,21 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         list[str] | None, typer.Option("--danger", metavar="CLASS", help="Allow a danger class of settings, by name.")
     ] = None,
     assume_free: AssumeFreeOption = False,
+    force_p2p: Annotated[
+        bool,
+        typer.Option(
+            "--force-p2p", help="DANGER: copy between GPUs although an IOMMU translates; other devices' memory may be overwritten."
+        ),
+    ] = False,
     steal_lock: StealLockOption = "",
     stage: Annotated[list[str] | None, typer.Option("--stage", metavar="NAME", help="Run only this stage.")] = None,
     suite: Annotated[list[Path] | None, typer.Option("--suite", metavar="PATH", help="Add checks of your own.")] = None,
     report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where to write reports.")] = Path("reports"),
     tapes: TapesOption = None,
+    lab_driver: Annotated[
+        Path | None,
+        typer.Option("--lab-driver", metavar="DIR", help="Run a modelled machine's GPU workers on the driver libraries there."),
+    ] = None,
     grow: Annotated[
         bool, typer.Option("--grow", help="1, 2, 4, 8, ... GPUs, a start each; runs no stage. Modelled machine.")
     ] = False,
@@ -61,12 +71,14 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         apply=True if apply else False if no_apply else None,
         danger=frozenset(danger or ()),
         assume_free=assume_free,
+        force_p2p=force_p2p,
         steal_lock=steal_lock,
         stages=tuple(stage or ()),
         suites=tuple(suite or ()),
         faults=tuple(fault or ()),
         report=report,
         tapes=tapes,
+        lab_driver=lab_driver,
         command=("bringup", *sys.argv[1:]),
     )
     with orderly_ends():

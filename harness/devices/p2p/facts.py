@@ -7,8 +7,11 @@
     ├─ pairs: Pair              one for each ordered pair
     │  ├─ wrong: Wrong          which bytes were wrong, and how
     │  └─ alone: Alone          the same pair again while nothing else ran
-    ├─ links: LoadedLink        each GPU's link while it was busy
+    ├─ loopbacks: Loopback      each GPU within its own memory
+    ├─ links: LoadedLink        each GPU's link while it was busy; telemetry: its power, heat and clocks
     ├─ contention: Contention   several GPUs of one switch at once, over its uplink
+    ├─ shifts: Shift            all GPUs at once, each to the k-th next
+    ├─ contexts: Contexts       what contexts cost, and how long each lived
     └─ wedged: Wedged, xids: Xid
 
 Bandwidths are GB/s with GB = 1e9 bytes, latencies microseconds, offsets and sizes bytes.
@@ -16,10 +19,11 @@ Bandwidths are GB/s with GB = 1e9 bytes, latencies microseconds, offsets and siz
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+
+from harness.devices.gpu import LoadedLink, Telemetry, Xid
 
 
 class Damage(StrEnum):
@@ -118,8 +122,8 @@ class Pair:
     """One ordered pair: data from ``source`` to ``target``.
 
     ``can`` is what the driver answers before any copy. ``enabled`` and ``disabled`` are GB/s with and without peer access, pushed
-    by the source; ``pulled`` is with peer access, by the target. ``checked`` and ``bad`` count bytes. ``error`` is the CUDA
-    error that ended the copy, ``untried`` why there was none.
+    by the source; ``pulled`` is with peer access, by the target; ``both`` is this way and the other at once, added up. ``checked``
+    and ``bad`` count bytes. ``error`` is the CUDA error that ended the copy, ``untried`` why there was none.
     """
 
     source: int
@@ -138,6 +142,7 @@ class Pair:
     error_code: int = 0
     untried: str = ""
     pulled: float | None = None
+    both: float | None = None
 
     @property
     def best_enabled(self) -> float | None:
@@ -162,35 +167,43 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class LoadedLink:
-    """One GPU's link while its pairs were copied: the lowest generation and width of all samples, and replays in ``seconds``."""
+class Loopback:
+    """Copies of one GPU within its own memory: no link and no peer takes part, so this is no peer-to-peer copy.
 
-    index: int
-    generation: int | None = None
-    width: int | None = None
-    samples: int = 0
-    replays: int | None = None
-    seconds: float = 0.0
-
-    @property
-    def replays_per_minute(self) -> float | None:
-        """Replays a minute under load; None where they were not counted."""
-        return None if self.replays is None or self.seconds <= 0 else self.replays * 60.0 / self.seconds
-
-
-@dataclass(frozen=True)
-class Telemetry:
-    """One GPU over the whole run: peak watts and degrees Celsius, None where the driver gives none.
-
-    ``reasons`` counts the samples in which each clocks event reason was active, by its bit in nvml.h; None where the driver does
-    not tell them.
+    ``rate`` is GB/s; ``checked`` and ``bad`` count bytes; ``untried`` is why there was none.
     """
 
     index: int
-    samples: int = 0
-    power: float | None = None
-    temperature: int | None = None
-    reasons: Mapping[int, int] | None = field(default=None, hash=False)
+    rate: float | None = None
+    checked: int = 0
+    bad: int | None = None
+    wrong: Wrong | None = None
+    untried: str = ""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Every GPU copies to the ``by``-th next at once: GB/s of the ``copies`` that leave one switch, driven by its GPUs."""
+
+    by: int
+    group: str
+    copies: int
+    write: float | None = None
+    read: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Writes over reads: far below 1 where only writes collapse."""
+        return _ratio(self.write, self.read)
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """How many contexts were opened and their cost in seconds. ``life`` of one: a pair, a round, or the whole run (gpu)."""
+
+    count: int = 0
+    seconds: float = 0.0
+    life: str = ""
 
 
 @dataclass(frozen=True)
@@ -238,16 +251,6 @@ class Wedged:
 
 
 @dataclass(frozen=True)
-class Xid:
-    """An error that the driver reported while the worker ran."""
-
-    index: int | None
-    address: str
-    number: int
-    text: str = ""
-
-
-@dataclass(frozen=True)
 class Report:
     """All that one run of the worker found. ``refused`` is why it copied nothing at all, else "".
 
@@ -258,7 +261,10 @@ class Report:
     pairs: tuple[Pair, ...] = ()
     links: tuple[LoadedLink, ...] = ()
     telemetry: tuple[Telemetry, ...] = ()
+    loopbacks: tuple[Loopback, ...] = ()
     contention: tuple[Contention, ...] = ()
+    shifts: tuple[Shift, ...] = ()
+    contexts: Contexts | None = None
     holders: tuple[Holder, ...] = ()
     redirects: tuple[Redirect, ...] = ()
     wedged: tuple[Wedged, ...] = ()
@@ -278,6 +284,14 @@ class Report:
     def gpu(self, index: int) -> PeerGpu | None:
         """The GPU of that index, or None."""
         return next((gpu for gpu in self.gpus if gpu.index == index), None)
+
+    def pair(self, source: int, target: int) -> Pair | None:
+        """The pair, or None."""
+        return self._by_ends.get((source, target))
+
+    @cached_property
+    def _by_ends(self) -> dict[tuple[int, int], Pair]:
+        return {(pair.source, pair.target): pair for pair in self.pairs}
 
     def link(self, index: int) -> LoadedLink | None:
         """The loaded link of the GPU of that index, or None."""

@@ -7,7 +7,8 @@
     ├─ windows: Window          all GPUs together, a few steps each
     ├─ ranks: Rank              what each rank held at the end
     ├─ allreduce, transport     how the ranks exchanged their gradients, and whether the sums were right
-    └─ telemetry: Telemetry     each GPU's power, temperature and clocks while it trained
+    ├─ telemetry: Telemetry     each GPU's power, temperature and clocks while it trained
+    └─ links, xids              its link meanwhile, and what the driver reported
 
 Rates are images/s.
 """
@@ -17,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
+
+from harness.devices.gpu import LoadedLink, Xid
 
 FULL_SIZE = 224
 """Side in pixels of the images that every published rate is for."""
@@ -128,12 +131,19 @@ class Transport:
 
 @dataclass(frozen=True)
 class Telemetry:
-    """One GPU while it trained: mean watts, highest temperature, and the share of time of each clocks reason (0 to 1)."""
+    """One GPU while it trained: mean watts, highest temperature, and the share of time of each clocks reason (0 to 1).
+
+    ``slowdown`` is the temperature from which the card slows itself down, as the card says. ``is_told`` is False where the card
+    tells no reasons.
+    """
 
     index: int
     power: float | None = None
     temperature: int | None = None
     reasons: Mapping[str, float] = field(default_factory=dict, hash=False)
+    slowdown: int | None = None
+    samples: int = 0
+    is_told: bool = True
 
     def __str__(self) -> str:
         reasons = ", ".join(f"{name} {share:.0%}" for name, share in self.reasons.items())
@@ -153,6 +163,8 @@ class Report:
     allreduce: AllReduce | None = None
     transport: Transport | None = None
     telemetry: tuple[Telemetry, ...] = ()
+    links: tuple[LoadedLink, ...] = ()
+    xids: tuple[Xid, ...] = ()
     untried: str = ""
 
     @property
@@ -191,3 +203,7 @@ class Report:
     def told(self, index: int) -> Telemetry | None:
         """The telemetry of the GPU of that index, or None."""
         return next((telemetry for telemetry in self.telemetry if telemetry.index == index), None)
+
+    def link(self, index: int) -> LoadedLink | None:
+        """The link of the GPU of that index while it trained, or None."""
+        return next((link for link in self.links if link.index == index), None)

@@ -12,7 +12,9 @@ The worker ``resnet50 [--windows N] ...`` prints, one JSON object a line (schema
     {"kind":"rank","rank":0,"index":0,"hash":"...","bad_step":null}
     {"kind":"allreduce","ranks":20,"elements":1048576,"wrong":0,"wrong_ranks":[]}
     {"kind":"transport","backend":"nccl","p2p":18,"shm":2,"net":0}
-    {"kind":"telemetry","index":0,"power":248.2,"temperature":68,"reasons":{"sw_power_cap":0.62}}
+    {"kind":"xid","index":12,"address":"0000:e1:00.0","xid":79}                 as it comes
+    {"kind":"telemetry","index":0,"samples":900,"power":248.2,"temperature":68,"slowdown":88,"reasons":{"sw_power_cap":0.62}}
+    {"kind":"link","index":0,"samples":900,"generation":3,"width":16,"replays":0,"seconds":180.0}     highest, lowest
     {"kind":"untried","why":"..."}                                              a part was left out
     {"kind":"error", ...} and {"kind":"end","lines":N} as everywhere
 
@@ -24,9 +26,10 @@ GPUs with like software give one and the same hash.
 from __future__ import annotations
 
 from harness.devices.fields import Fields, Lines, normal_address
+from harness.devices.gpu import links_in, xids_in
 from harness.devices.host import Host
 from harness.devices.resnet50.facts import FULL_SIZE, AllReduce, Identity, Rank, RankGpu, Report, Solo, Telemetry, Transport, Window
-from harness.errors import BenchError
+from harness.errors import BenchError, DeviceError
 from harness.ports import OnLine
 
 SCHEMA = 1
@@ -36,10 +39,15 @@ def run_resnet50(host: Host, *options: str, windows: int = 12, timeout: float = 
     """Train on every GPU alone and on all together, and report; it takes minutes, ``on_line`` gets every line as it comes.
 
     ``options`` are further arguments of the worker, such as ``--device cpu``. Raises BenchError where the worker lacks what it
-    needs or a rank ended early, CommandFailed where the worker broke, BringupError where its lines cannot be read.
+    needs or a rank ended early, DeviceError where an Xid says why, CommandFailed where the worker broke, BringupError where its
+    lines cannot be read.
     """
     objects = host.agent("resnet50", "--windows", str(windows), *options, timeout=timeout, on_line=on_line)
     lines = Lines.of("resnet50", objects, SCHEMA)
+    xids = xids_in(lines)
+    if lines.trouble and xids:
+        seen = ", ".join(f"Xid {xid.number} on {xid.address or 'a GPU'}" for xid in xids)
+        raise DeviceError(f"{lines.trouble}; the driver reported {seen}: look at that GPU, its power and its seat")
     if lines.trouble:
         raise BenchError(lines.trouble)
     allreduce, transport = lines.every("allreduce"), lines.every("transport")
@@ -52,6 +60,8 @@ def run_resnet50(host: Host, *options: str, windows: int = 12, timeout: float = 
         allreduce=_allreduce(allreduce[-1]) if allreduce else None,
         transport=_transport(transport[-1]) if transport else None,
         telemetry=tuple(_telemetry(fields) for fields in lines.every("telemetry")),
+        links=links_in(lines),
+        xids=xids,
         untried="; ".join(fields.text("why") for fields in lines.every("untried")),
     )
 
@@ -105,4 +115,12 @@ def _transport(fields: Fields) -> Transport:
 
 def _telemetry(fields: Fields) -> Telemetry:
     reasons = {str(name): float(share) for name, share in fields.mapping("reasons").items()}
-    return Telemetry(fields.integer("index"), fields.maybe_number("power"), fields.maybe_integer("temperature"), reasons)
+    return Telemetry(
+        index=fields.integer("index"),
+        power=fields.maybe_number("power"),
+        temperature=fields.maybe_integer("temperature"),
+        reasons=reasons,
+        slowdown=fields.maybe_integer("slowdown"),
+        samples=fields.integer("samples", 0),
+        is_told="reasons" in fields,
+    )

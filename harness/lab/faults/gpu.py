@@ -66,7 +66,7 @@ _GPU = (
         "The link of jbogB/slot01 replays eighty packets a minute.",
         "gpu.replay-rate",
         "NVIDIA/DCGM diag-skus.yaml: more than 80 replays fail its PCIe test",
-        consequences=("p2p.link-under-load",),
+        consequences=("p2p.link-under-load", "resnet50.watched"),
     ),
     Fault(
         "gpu.alike",
@@ -124,10 +124,30 @@ _P2P = (
         "NVIDIA/cuda-samples#390",
     ),
     Fault(
+        "p2p.path.one-line",
+        "Between jbogA/slot05 and jbogA/slot09 both directions go over one line: each alone is healthy, together they halve.",
+        "p2p.path",
+        "voipmonitor/rtx6kpro: 50 instead of 103 GB/s both ways with ACS redirects on",
+    ),
+    Fault(
+        "p2p.loopback",
+        "A bit flips in copies within the memory of the GPU in jbogA/slot06.",
+        "p2p.loopback",
+        _RULES,
+    ),
+    Fault(
         "p2p.link-under-load",
         "The link of jbogA/slot08 stays at 2.5 GT/s under load.",
         "p2p.link-under-load",
         "local-inference-lab/rtx6kpro#88: a card stuck below its speed for hours",
+        consequences=("resnet50.watched",),
+    ),
+    Fault(
+        "p2p.link-under-load.hot",
+        "The GPU in jbogB/slot02 reaches 95 C and is slowed down by its hardware.",
+        "p2p.link-under-load",
+        "leptonai/gpud counts slowdowns by the hardware",
+        consequences=("resnet50.watched",),
     ),
     Fault(
         "p2p.contention",
@@ -149,6 +169,19 @@ _RESNET50 = (
         "The GPU in jbogA/slot07 runs hot and at 90 % of the others' rate.",
         "resnet50.straggler",
         "NVIDIA/nccl#893, pytorch/pytorch#46874",
+        consequences=("resnet50.watched",),
+    ),
+    Fault(
+        "resnet50.watched.power",
+        "The power brake slows the GPU in jbogA/slot04 down for moments, too short to cost it its rate.",
+        "resnet50.watched",
+        "pytorch/pytorch#85334: a power cable",
+    ),
+    Fault(
+        "resnet50.watched.xid",
+        "The driver reports Xid 92 (many single-bit errors) of the GPU in jbogB/slot06 while it trains.",
+        "resnet50.watched",
+        "NVIDIA's Xid documentation",
     ),
     Fault(
         "resnet50.nan",

@@ -1,6 +1,6 @@
 """The operating system of the modelled host, as ssh reaches it.
 
-"agent pci ..." ─▶ pcie_host          "agent nvml|telemetry|p2p|resnet50 ..." ─▶ workers
+"agent pci ..." ─▶ pcie_host          "agent nvml|telemetry|p2p|resnet50 ..." ─▶ workers, or real_workers but for resnet50
 cat, uname, dmesg, who ─▶ here
 """
 
@@ -14,6 +14,7 @@ from harness.clock import Clock
 from harness.errors import BenchError, Timeout, Unreachable
 from harness.lab.model import pcie_host, post, workers
 from harness.lab.model.machine import Machine
+from harness.lab.model.real_workers import WORKERS, RealWorkers
 from harness.ports import CommandAnswer, CommandQuestion, OnLine
 
 LATENCY = 0.3
@@ -27,11 +28,12 @@ Lines: TypeAlias = Iterable[tuple[float, str]]
 
 
 class ModelHost:
-    """Commands on the modelled host."""
+    """Commands on the modelled host. ``real`` runs the GPU workers as processes; without it they are modelled."""
 
-    def __init__(self, clock: Clock, machine: Machine) -> None:
+    def __init__(self, clock: Clock, machine: Machine, real: RealWorkers | None = None) -> None:
         self._clock = clock
         self._machine = machine
+        self._real = real
 
     def ask(self, question: CommandQuestion, on_line: OnLine | None = None) -> CommandAnswer:
         """Run a command.
@@ -43,8 +45,7 @@ class ModelHost:
         self._clock.sleep(LATENCY)
         if not self._machine.os_is_up or not self._machine.is_reachable:
             raise Unreachable(f"{post.HOST_NAME}: connection refused")
-        words = shlex.split(question.key)
-        output = self._output(words)
+        output = self._output(question, shlex.split(question.key))
         if output is None:
             raise BenchError(
                 f"the modelled host does not know the command `{question.key}`: it is not modelled, so a check that needs it runs "
@@ -65,12 +66,14 @@ class ModelHost:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _output(self, words: Sequence[str]) -> Lines | None:
+    def _output(self, question: CommandQuestion, words: Sequence[str]) -> Lines | None:
         """What a command prints, or None where it is not modelled."""
         machine = self._machine
         match words:
             case ["agent", "pci", *arguments]:
                 return pcie_host.answer(machine.view(), arguments)
+            case ["agent", worker, *_] if self._real is not None and worker in WORKERS:
+                return self._real.answer(question, worker, machine.view())
             case ["agent", worker, *arguments]:
                 return workers.answer(worker, arguments, machine.view())
             case ["watch-links", count, every]:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 
 from harness.clock import VirtualClock
 from harness.errors import AuthRefused, BenchError, Unreachable, Untrusted, UsageMistake
 from harness.lab.idrac import names
 from harness.lab.idrac.application import IdracApplication
-from harness.lab.model import parts
+from harness.lab.model import parts, workers
 from harness.lab.model.console import ModelConsole
 from harness.lab.model.fabric import ModelFabric
 from harness.lab.model.host import ModelHost
 from harness.lab.model.machine import Machine
+from harness.lab.model.real_workers import RealWorkers, origins
 from harness.ports import Effect, HttpAnswer, HttpQuestion, Json, Lanes, OnLine
 
 LATENCY = 0.15
@@ -42,26 +44,33 @@ def open_model(
     populated: frozenset[str] | None = None,
     delivered: bool = True,
     restarted: bool = False,
+    libraries: Path | None = None,
 ) -> Lanes:
     """Build a machine with ``faults`` switched on, and open its lanes. Nothing is asked yet.
 
     ``password`` is what the BMC lane logs in with; None for the right one. ``populated`` are the slots with a GPU in them, None for
     all. ``delivered``: the BIOS is as the machine comes; False for one that was brought up before, which is what stages after
-    ``bios`` need where they run alone. ``restarted``: it was restarted before, so that a fault of its start shows. Raises
-    UsageMistake for a slot that the modelled machine does not have.
+    ``bios`` need where they run alone. ``restarted``: it was restarted before, so that a fault of its start shows. ``libraries``: a
+    folder with driver libraries on which the real GPU workers run; they know no faults. Raises UsageMistake for a slot that the
+    modelled machine does not have, and for such a folder that cannot be used.
     """
     if populated is not None and (unknown := sorted(populated - parts.SLOTS)):
         raise UsageMistake(f"the modelled machine has no slot {unknown[0]!r}; it has {min(parts.SLOTS)} to {max(parts.SLOTS)}")
+    real = None if libraries is None else RealWorkers(libraries)
+    if real is not None:
+        real.check()
+        if faults:
+            raise UsageMistake(f"real workers answer for a machine without faults: leave {', '.join(sorted(faults))} out")
     machine = Machine(clock, faults, populated=populated, is_delivered=delivered)
     if restarted:
         machine.reset("ForceRestart")
         clock.sleep(RESTARTED_BEFORE)
     return Lanes(
         bmc=ModelBmc(clock, IdracApplication(machine), password=parts.BMC_PASSWORD if password is None else password),
-        host=ModelHost(clock, machine),
+        host=ModelHost(clock, machine, real),
         console=ModelConsole(clock, machine),
         fabric=ModelFabric(clock, machine),
-        facts={"source": "model", "service_tag": parts.SERVICE_TAG},
+        facts={"source": "model", "service_tag": parts.SERVICE_TAG, **origins(workers.NAMES, real=real is not None)},
         bmc_user=parts.BMC_USER,
     )
 

@@ -25,6 +25,9 @@ _MIB = 1 << 20
 _MEMORY = 45556 * _MIB
 _VBIOS, _OTHER_VBIOS = "90.02.30.00.05", "90.02.17.00.02"
 _ONE_SWITCH, _SYSTEM = 10, 50
+_NO_ATOMICS = 5
+"""Over PCIe this generation has no native atomics."""
+
 _NOT_SUPPORTED = (
     "serial",
     "bar1",
@@ -154,7 +157,8 @@ def _serial(card: Card, faults: frozenset[str]) -> str:
 def _peers(card: Card, listed: Sequence[Card]) -> str:
     status = [None if other is card else 0 for other in listed]
     level = [None if other is card else _ONE_SWITCH if other.gpu.chassis is card.gpu.chassis else _SYSTEM for other in listed]
-    return line("peers", index=card.index, read=status, write=status, level=level)
+    atomics = [None if other is card else _NO_ATOMICS for other in listed]
+    return line("peers", index=card.index, read=status, write=status, atomics=atomics, level=level)
 
 
 def _temperature(card: Card) -> int:

@@ -1,7 +1,7 @@
 """What the worker ``p2p`` prints on the modelled machine.
 
     hello ─ gpu... ─ [holder...] ─┬─ refused                                      a translating IOMMU
-                                  └─ (progress | pair | xid | wedged)... ─ link... ─ contention...
+                                  └─ loopback... ─ (progress | pair | xid | wedged)... ─ telemetry, link... ─ contention, shift...
 
 No peer-to-peer matrix of RTX 8000 is public, so the figures are:
 
@@ -11,6 +11,8 @@ No peer-to-peer matrix of RTX 8000 is public, so the figures are:
   (voipmonitor/rtx6kpro).
 * peer to peer between the sockets: 9 to 11 GB/s. Expected, less than through the host: NVIDIA/nccl#814 shows that order.
 * latencies of peer writes and reads: assumptions between 0.5 us (Blackwell) and 2.8 us (DGX-2), reads slower.
+* both ways at once: twice the slower way, less 2 to 4 %: an assumption; public Gen5 boxes reach 103 to 111 of twice 54 to 57.
+* copies within a GPU: 300 GB/s, an assumption (its memory moves 672 GB/s, NVIDIA's data sheet, and each byte is read and written).
 * an NVLink bridge of two RTX 8000: 50 GB/s one way (NVIDIA's data sheet), 94 % of it reached: an assumption.
 """
 
@@ -23,6 +25,7 @@ from typing import Any
 from harness.lab.model.cards import Card, cards, line, vary
 from harness.lab.model.driver import DRIVER_VERSION, FALLEN
 from harness.lab.model.nvml import option
+from harness.lab.model.p2p_crowds import crowded
 from harness.lab.model.parts import View
 from harness.lab.model.pcie_setup import Setup
 
@@ -36,7 +39,9 @@ MISROUTED = ("jbogB/slot02", "jbogB/slot05", "jbogB/slot08")
 STAGED = "jbogA/slot03"
 IMPOSSIBLE = ("jbogB/slot04", "jbogB/slot10")
 SLOW_LINK = "jbogA/slot08"
-COLLAPSED = "jbogB"
+HOT = "jbogB/slot02"
+LOOPED = "jbogA/slot06"
+ONE_LINE = ("jbogA/slot05", "jbogA/slot09")
 WEDGED = ("jbogA/slot02", FALLEN)
 BRIDGED = frozenset({"jbogA/slot01", "jbogA/slot02"})
 
@@ -69,6 +74,8 @@ def p2p(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
         why = f"the IOMMU translates for {len(listed)} of {len(listed)} GPUs (DMA-FQ): peer writes would be lost or land elsewhere"
         yield 3.2, line("refused", why=why, gpus=[card.index for card in listed])
         return
+    for card in listed:
+        yield 3.3, line("loopback", **_loopback(view, card))
     yield from _measured(view, listed, loops)
 
 
@@ -90,7 +97,9 @@ def _measured(view: View, listed: Sequence[Card], loops: int) -> Iterator[tuple[
     total = len(listed) * (len(listed) - 1)
     now, done = 4.0, 0
     wedged = False
-    for batch in _batches(listed):
+    batches = list(_batches(listed))
+    yield now, line("schedule", steps=len(batches), of=total)
+    for batch in batches:
         slowest = 0.0
         for source, target in batch:
             pair = (source.slot, target.slot)
@@ -108,10 +117,13 @@ def _measured(view: View, listed: Sequence[Card], loops: int) -> Iterator[tuple[
         now += slowest
         done += len(batch)
         yield now, line("progress", stage="pairs", done=done, of=total)
-    for card in listed:
-        if not (wedged and card.slot == FALLEN):
-            yield now, line("link", **_link(view, card, now))
-    yield from _contentions(view, [card for card in listed if not (wedged and card.slot == FALLEN)], now)
+    left = [card for card in listed if not (wedged and card.slot == FALLEN)]
+    for card in left:
+        yield now, line("telemetry", **_telemetry(view, card, now))
+    for card in left:
+        yield now, line("link", **_link(view, card, now))
+    yield now, line("contexts", count=len(listed), seconds=round(0.31 * len(listed), 2), life="gpu", estimates={})
+    yield from crowded(view, left, now, loops)
 
 
 def _batches(listed: Sequence[Card]) -> Iterator[list[tuple[Card, Card]]]:
@@ -157,6 +169,8 @@ def _pair(view: View, source: Card, target: Card, path: _Path) -> dict[str, Any]
         "can": True,
         "link": path.link,
         "enabled": round(path.enabled, 2),
+        "pulled": round(path.enabled * 0.99, 2),
+        "both": round(_both(view, source, target), 2),
         "disabled": round(path.disabled, 2),
         "write_us": round(path.write_us, 2),
         "read_us": round(path.read_us, 2),
@@ -169,6 +183,33 @@ def _pair(view: View, source: Card, target: Card, path: _Path) -> dict[str, Any]
     if wrong is not None or ("p2p.path.impossible" in view.faults and (source.slot, target.slot) == IMPOSSIBLE):
         fields["alone"] = {name: fields[name] for name in ("enabled", "disabled", "bad")}
     return fields
+
+
+def _both(view: View, source: Card, target: Card) -> float:
+    """GB/s of both directions at once, the same for the pair and its reverse."""
+    slower = min(_path(view, source, target).enabled, _path(view, target, source).enabled)
+    if "p2p.path.one-line" in view.faults and {source.slot, target.slot} == set(ONE_LINE):
+        return slower * 1.01
+    return slower * (1.94 + 0.02 * vary(*sorted((source.slot, target.slot))))
+
+
+def _loopback(view: View, card: Card) -> dict[str, Any]:
+    fields: dict[str, Any] = {"index": card.index, "checked": _SIZE, "bad": 0, "rate": round(300 + 3 * vary("loop", card.slot), 2)}
+    if "p2p.loopback" in view.faults and card.slot == LOOPED:
+        place = _SIZE // 2
+        fields |= {"bad": 4, "wrong": {"class": "single bit", "way": "write", "first": place, "last": place, "size": 4}}
+    return fields
+
+
+def _telemetry(view: View, card: Card, seconds: float) -> dict[str, Any]:
+    """Copying takes little power. That the card slows down from 88 C on is an assumption."""
+    samples = max(1, int(seconds * 5))
+    hot = "p2p.link-under-load.hot" in view.faults and card.slot == HOT
+    fields: dict[str, Any] = {"index": card.index, "samples": samples, "power": round(81 + 3 * vary("copying", card.slot), 1)}
+    fields |= {"temperature": 95 if hot else round(44 + 3 * vary("warm", card.slot)), "slowdown": 88}
+    fields["reasons"] = [[0x1, samples // 3], *([[0x40, samples // 2]] if hot else [])]
+    unsupported = {"power", "reasons"} if "benign.nvml-not-supported" in view.faults else set()
+    return {name: value for name, value in fields.items() if name not in unsupported}
 
 
 def _wrong(view: View, source: Card, target: Card) -> dict[str, Any] | None:
@@ -210,29 +251,3 @@ def _link(view: View, card: Card, seconds: float) -> dict[str, Any]:
         "replays": replays,
         "seconds": round(seconds, 1),
     }
-
-
-def _contentions(view: View, listed: Sequence[Card], now: float) -> Iterator[tuple[float, str]]:
-    """Four GPUs of each switch at once to or from four of another: the uplink's rate, shared.
-
-    The collapse is that of voipmonitor/rtx6kpro: writes 37 to 2.7 GB/s under concurrency, reads healthy, single pairs perfect.
-    """
-    groups = [[card for card in listed if card.group == group] for group in dict.fromkeys(card.group for card in listed)]
-    for number, group in enumerate(groups):
-        others = groups[(number + 1) % len(groups)]
-        width = min(4, len(group), len(others))
-        fields: dict[str, Any] = {"group": group[0].group, "gpus": [card.index for card in group[:width]]}
-        if len(groups) < 2 or width < 2:
-            yield now, line("contention", **fields, untried="it takes two GPUs below each of two switches")
-            continue
-        alone = 10.0 + 0.3 * vary("uplink", number)
-        share = 2.7 / 37 if "p2p.contention" in view.faults and group[0].gpu.chassis.name == COLLAPSED else 0.97
-        fields |= {
-            "partners": [card.index for card in others[:width]],
-            "write_alone": round(alone, 2),
-            "write_together": round(alone * share, 2),
-            "read_alone": round(alone * 0.95, 2),
-            "read_together": round(alone * 0.93, 2),
-        }
-        now += 8.0
-        yield now, line("contention", **fields)

@@ -115,8 +115,12 @@ def _enumerated(setup: Setup) -> tuple[Enumerated, ...]:
     return placed
 
 
-@lru_cache(maxsize=8)
-def _agent_lines(setup: Setup, boot: int) -> tuple[str, ...]:
+def write_tree(view: View, folder: Path) -> None:
+    """Write the machine's /sys and /proc below an empty folder."""
+    _write(_setup(view), view.boot, folder)
+
+
+def _write(setup: Setup, boot: int, folder: Path) -> None:
     domain = {"pcie.iommu": "DMA-FQ", "benign.iommu-identity": "identity"}
     system = System(
         boot_id=boot_id(boot),
@@ -126,8 +130,13 @@ def _agent_lines(setup: Setup, boot: int) -> tuple[str, ...]:
         serial=NEIGHBOUR_TAG if "pcie.machine" in setup.faults else SERVICE_TAG,
         iommu_domain=next((kind for fault, kind in domain.items() if fault in setup.faults), ""),
     )
+    write_system(folder, _enumerated(setup), system)
+
+
+@lru_cache(maxsize=8)
+def _agent_lines(setup: Setup, boot: int) -> tuple[str, ...]:
     with TemporaryDirectory(prefix="bringup-model-", dir=_IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None) as folder:
-        write_system(Path(folder), _enumerated(setup), system)
+        _write(setup, boot, Path(folder))
         objects = list(read(folder, uid=0))
     objects.append({"kind": "end", "lines": len(objects)})
     return tuple(json.dumps(entry, separators=(",", ":")) for entry in objects)

@@ -1,6 +1,6 @@
 """What the worker ``resnet50`` prints on the modelled machine.
 
-    hello ─ gpu... ─ solo... ─ (progress | window)... ─ rank... ─ allreduce ─ transport ─ telemetry...
+    hello ─ gpu... ─ solo... ─ (progress | window)... ─ rank... ─ allreduce ─ transport ─ [xid] ─ (telemetry ─ link)...
 
 Figures and where they are from:
 
@@ -18,11 +18,14 @@ The TensorFlow is that of NVIDIA's last container with TensorFlow 1 (1.15.5), wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from harness.lab.model.cards import Card, cards, digest, line, vary
 from harness.lab.model.driver import DRIVER_VERSION, FALLEN
-from harness.lab.model.nvml import option
+from harness.lab.model.nvml import REPLAYING, option
+from harness.lab.model.p2p import HOT, SLOW_LINK
 from harness.lab.model.parts import View
+from harness.lab.model.pcie_setup import Setup
 
 _SOLO = 1022.83
 _SLOW_SOLO = 652.5
@@ -34,6 +37,8 @@ DIFFERENT = "jbogB/slot04"
 STRAGGLER = "jbogA/slot07"
 NOT_A_NUMBER = "jbogB/slot08"
 ASTRAY = "jbogA/slot10"
+BRAKED = "jbogA/slot04"
+REPORTED = "jbogB/slot06"
 
 
 def resnet50(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]]:
@@ -41,16 +46,26 @@ def resnet50(view: View, arguments: Sequence[str]) -> Iterable[tuple[float, str]
     windows = int(option(arguments, "--windows", 12))
     listed = [card for card in cards(view) if not ("p2p.watchdog" in view.faults and card.slot == FALLEN)]
     versions = {"tensorflow": "1.15.5", "cuda": "12.1", "cudnn": "8.9.0", "nccl": "2.17.1", "python": "3.8.10"}
-    identity = {"framework": "tensorflow", "precision": "fp16", "compiler": "xla", "batch": _BATCH, "data": "synthetic"}
-    yield 2.1, line("hello", worker="resnet50", schema=1, **identity, driver=DRIVER_VERSION, versions=versions, steps=_STEPS)
+    identity: dict[str, Any] = {
+        "framework": "tensorflow",
+        "precision": "fp16",
+        "compiler": "xla",
+        "batch": _BATCH,
+        "data": "synthetic",
+    }
+    full = {"size": 224, "device": "cuda"}
+    yield (
+        2.1,
+        line("hello", worker="resnet50", schema=1, **identity, driver=DRIVER_VERSION, versions=versions, steps=_STEPS, **full),
+    )
     if not listed:
         yield 2.4, line("error", what="GPU", why="TensorFlow lists no GPU", do="see what the gpu stage says")
         return
     for rank, card in enumerate(listed):
-        yield 8.0, line("gpu", index=card.index, rank=rank, address=card.address, uuid=card.gpu.uuid)
+        yield 8.0, line("gpu", index=card.index, rank=rank, address=card.address, uuid=card.gpu.uuid, name="Quadro RTX 8000")
     for card in listed:
         rate = round(_rate(view, card), 1)
-        yield 95.0, line("solo", index=card.index, rate=rate, hash=_work(view, card), loss=7.749, bad_step=None)
+        yield 95.0, line("solo", index=card.index, rate=rate, hash=_work(view, card), first_loss=7.749, loss=3.312, bad_step=None)
     yield 95.0, line("progress", stage="solo", done=len(listed), of=len(listed))
     now = 140.0
     together = min(_rate(view, card) for card in listed) * len(listed) * _scaling(view)
@@ -76,18 +91,41 @@ def _after(view: View, listed: Sequence[Card], now: float) -> Iterable[tuple[flo
     # a ring over two chassis crosses the sockets twice: there NCCL goes through host memory, two channels each way
     crossings = 2 if len({card.group for card in listed}) > 1 else 0
     shared = len(listed) if "resnet50.efficiency" in view.faults else crossings
-    yield now + 3.0, line("transport", p2p=len(listed) - shared, shm=shared, net=0)
+    yield now + 3.0, line("transport", backend="nccl", p2p=len(listed) - shared, shm=shared, net=0)
+    yield from _watched(view, listed, now + 4.0)
+
+
+def _watched(view: View, listed: Sequence[Card], now: float) -> Iterable[tuple[float, str]]:
+    """What NVML saw of each card over the run; 88 C as in p2p.py."""
     for card in listed:
-        hot = round(68 + 3 * vary("hot", card.slot))
-        reasons = {"sw_power_cap": round(0.6 + 0.2 * vary("cap", card.slot), 2)}
+        if "resnet50.watched.xid" in view.faults and card.slot == REPORTED:
+            yield now, line("xid", index=card.index, address=card.address, xid=92)
+    setup = Setup(view.faults, populated=view.populated)
+    for card in listed:
+        fields: dict[str, Any] = {
+            "index": card.index,
+            "samples": int(now * 5),
+            "power": round(247 + 2 * vary("watts", card.slot), 1),
+        }
+        fields |= {"temperature": round(68 + 3 * vary("hot", card.slot)), "slowdown": 88}
+        fields["reasons"] = {"sw_power_cap": round(0.6 + 0.2 * vary("cap", card.slot), 2)}
         if "resnet50.straggler" in view.faults and card.slot == STRAGGLER:
-            hot, reasons = 89, {"hw_thermal_slowdown": 0.71, "hw_slowdown": 0.71}
-        yield (
-            now + 4.0,
-            line(
-                "telemetry", index=card.index, power=round(247 + 2 * vary("watts", card.slot), 1), temperature=hot, reasons=reasons
-            ),
-        )
+            fields |= {"temperature": 89, "reasons": {"hw_thermal_slowdown": 0.71, "hw_slowdown": 0.71}}
+        if "p2p.link-under-load.hot" in view.faults and card.slot == HOT:
+            fields |= {"temperature": 95, "reasons": {"hw_thermal_slowdown": 0.04, "hw_slowdown": 0.04}}
+        if "resnet50.watched.power" in view.faults and card.slot == BRAKED:
+            fields["reasons"] = {"hw_power_brake_slowdown": 0.03, "hw_slowdown": 0.03}
+        unsupported = {"power", "reasons"} if "benign.nvml-not-supported" in view.faults else set()
+        yield now, line("telemetry", **{name: value for name, value in fields.items() if name not in unsupported})
+        yield now, line("link", **_link(view, setup, card, now))
+
+
+def _link(view: View, setup: Setup, card: Card, seconds: float) -> dict[str, Any]:
+    slow = ("p2p.link-under-load" in view.faults and card.slot == SLOW_LINK) or setup.hits("pcie.target-speed", card.slot)
+    width = 8 if setup.hits("pcie.width", card.slot) else 16
+    replays = round(seconds * 80 / 60) if "gpu.replay-rate" in view.faults and card.slot == REPLAYING else 0
+    fields = {"index": card.index, "samples": int(seconds * 5), "generation": 1 if slow else 3, "width": width}
+    return fields | {"replays": replays, "seconds": round(seconds, 1)}
 
 
 def _rate(view: View, card: Card) -> float:

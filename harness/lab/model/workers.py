@@ -25,6 +25,8 @@ _WORKERS: Mapping[str, Callable[[View, Sequence[str]], Iterable[tuple[float, str
     "resnet50": resnet50,
 }
 
+NAMES = tuple(_WORKERS)
+
 
 def answer(worker: str, arguments: Sequence[str], view: View) -> Iterable[tuple[float, str]]:
     """The lines that ``python -m harness.agent WORKER ARGUMENTS`` prints: (seconds since its start, one JSON object).

@@ -81,6 +81,17 @@ def different(training, rank):
     training.Trainer.step = off
 
 
+def slow(training, rank):
+    """Alone it is a twentieth as fast as it is: more than what ranks that share a busy processor differ by."""
+    stretch = training.Trainer.stretch
+
+    def late(trainer, steps):
+        done = stretch(trainer, steps)
+        return done._replace(rate=done.rate / 20) if trainer.ranks == 1 else done
+
+    training.Trainer.stretch = late
+
+
 def dull(training, rank):
     training._RATE = 0.0
 

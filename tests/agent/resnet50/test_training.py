@@ -16,11 +16,11 @@ from harness.devices.fields import progress_of
 from harness.devices.host import Host
 from harness.devices.resnet50 import run_resnet50
 from harness.errors import BenchError
-from harness.limits import Outcome
+from harness.limits import Outcome, at_least
 from harness.live.local import LocalCommands
 from harness.platform import Floor, Resnet50
 from harness.ports import CommandAnswer
-from harness.procedures.resnet50 import judge_alone, name_devices
+from harness.procedures.resnet50 import judge_alone, judge_straggler, name_devices
 
 pytestmark = [
     pytest.mark.slow,
@@ -156,11 +156,16 @@ def test_a_loss_that_is_no_number_alone_stops_before_the_ranks_meet():
 
 
 def test_a_rank_with_another_parameter_and_wrong_sums_are_caught_with_their_rank():
-    found = failures(report_of("flipped,wrong_sums", "--ranks", "3"))
+    report = report_of("flipped,wrong_sums,slow", "--ranks", "3")
+    found = failures(report)
     assert set(found) == {"resnet50.ranks"}
-    parameters, sums = found["resnet50.ranks"].splitlines()
+    parameters, sums, cause = found["resnet50.ranks"].splitlines()
+    assert cause.startswith("data was lost or changed on the way (p2p.integrity)")
     assert parameters == "parameters differ on rank 1 from those of 2 other ranks"
     assert sums == "the all-reduce gave 3 wrong sums on rank 1"
+    straggler = judge_straggler(report, name_devices(report), 1, at_least(0.95))
+    assert straggler.explanation.startswith("rank 1 is a straggler: ")
+    assert "usually heat or power" in straggler.explanation
 
 
 def test_a_rank_that_computes_differently_has_another_hash_and_one_that_learns_nothing_is_named():

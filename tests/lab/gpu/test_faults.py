@@ -14,7 +14,9 @@ from harness.procedures import gpu as judge
 from harness.procedures import p2p as copies
 from harness.procedures import resnet50 as training
 from harness.procedures.gpu import fellows_of, model_of
+from harness.procedures.p2p_loopback import judge_loopback
 from harness.procedures.places import index_of
+from harness.procedures.resnet50_watch import judge_watched
 from harness.procedures.views import differences, views
 
 
@@ -50,12 +52,15 @@ def judged(machine):
         if index is not None:
             link = model_of(gpus[slot.name], platform.models_for(slot)).link
             found["p2p.watchdog", slot.name] = copies.judge_watchdog(report, places, index)
+            found["p2p.loopback", slot.name] = judge_loopback(report, places, index, platform.p2p.bad_bytes)
             found["p2p.integrity", slot.name] = copies.judge_integrity(report, places, index, platform.p2p.bad_bytes)
             found["p2p.path", slot.name] = copies.judge_path(report, places, index, platform.p2p)
             found["p2p.link-under-load", slot.name] = copies.judge_link(report, places, index, link, platform.gpu.replay_rate)
         index = index_of(ranks, slot.name)
         if index is not None:
             found["resnet50.hash", slot.name] = training.judge_hash(trained, ranks, index)
+            link, rate = model_of(gpus[slot.name], platform.models_for(slot)).link, platform.gpu.replay_rate
+            found["resnet50.watched", slot.name] = judge_watched(trained, ranks, index, link, rate)
             found["resnet50.straggler", slot.name] = training.judge_straggler(trained, ranks, index, platform.resnet50.solo)
     found["resnet50.nan", ""] = training.judge_finite(trained, ranks)
     found["resnet50.ranks", ""] = training.judge_ranks(trained, ranks)
@@ -78,10 +83,15 @@ CULPRITS = {
     "p2p.integrity.misrouted": ("jbogB/slot02", "(jbogB/slot08); class misrouted"),
     "p2p.path.staged": ("jbogA/slot03", "all from jbogA/slot03: its sending side (19 of 19 targets)"),
     "p2p.path.impossible": ("jbogB/slot04", "jbogB/slot04 -> jbogB/slot10: 103.88 GB/s over pcie"),
+    "p2p.path.one-line": ("jbogA/slot05", "both directions go over one and the same line"),
+    "p2p.loopback": ("jbogA/slot06", "its memory or its copy engine"),
+    "p2p.link-under-load.hot": ("jbogB/slot02", "it reached 95 C and slows down from 88 C on"),
     "p2p.link-under-load": ("jbogA/slot08", "all copies from and to jbogA/slot08: its link"),
     "p2p.contention": ("jbogB", "writes collapse under contention"),
     "resnet50.hash": ("jbogB/slot04", "19 of 20 GPUs"),
     "resnet50.straggler": ("jbogA/slot07", "hw_thermal_slowdown 71%"),
+    "resnet50.watched.power": ("jbogA/slot04", "its clocks were held back: hw_power_brake_slowdown; peak"),
+    "resnet50.watched.xid": ("jbogB/slot06", "Xid 92 on jbogB/slot06: see NVIDIA's list of Xids"),
     "resnet50.nan": ("", "first on jbogB/slot08 at step 41"),
     "resnet50.ranks": ("", "jbogA/slot10"),
     "resnet50.spread": ("", "the rate is not steady"),
@@ -92,7 +102,7 @@ CULPRITS = {
 
 def test_the_healthy_machine_passes_everything_and_misses_nothing(box):
     found = judged(box())
-    assert len(found) == 20 * 12 + 2 + 7
+    assert len(found) == 20 * 14 + 2 + 7
     assert [key for key, finding in found.items() if failing(finding) or finding.explanation or finding.unmeasured] == []
     outcomes = {taken.outcome for finding in found.values() for taken in finding.measurements}
     assert outcomes == {Outcome.PASS, Outcome.RECORDED}

@@ -37,7 +37,10 @@ def clock() -> VirtualClock:
 
 
 def test_the_facts_say_that_nothing_here_is_hardware(clock: VirtualClock) -> None:
-    assert open_model(clock).facts == {"source": "model", "service_tag": parts.SERVICE_TAG}
+    facts = open_model(clock).facts
+    assert (facts["source"], facts["service_tag"]) == ("model", parts.SERVICE_TAG)
+    assert facts["agent pci"] == "the real worker, on the modelled machine's /sys"
+    assert {facts[f"agent {worker}"] for worker in ("nvml", "telemetry", "p2p", "resnet50")} == {"modelled: no worker ran"}
 
 
 def test_opening_asks_nothing_and_takes_no_time(clock: VirtualClock) -> None:
