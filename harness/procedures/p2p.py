@@ -28,7 +28,11 @@ from harness.procedures.p2p_shifts import judge_shifts
 from harness.procedures.places import Place
 from harness.procedures.watched import describe_restraint, judge_heat, judge_slowdown
 
-DIRECT, STAGED = "direct", "staged through the host"
+DIRECT, STAGED, HINDERED = "direct", "staged through the host", "hindered"
+
+HALF = 0.5
+"""A copy that goes straight and does less than so much of what it does through the host's memory, in the same run, is hindered
+(nccl#814 saw peer access slower than none). Pairs across host bridges may well be somewhat slower; so much is no topology's."""
 FELL_OFF = 79
 """The Xid of a GPU that fell off the bus (NVIDIA's Xid documentation)."""
 
@@ -177,7 +181,12 @@ def judge_path(
             lines.append(f"{name}: {_speed(pair.best_enabled)} cannot have been measured")
         if speed.outcome is Outcome.FAIL:
             lines.append(f"{name}: {_speed(pair.best_enabled)} over {pair.link.value} ({ceiling}): it did not happen as timed")
-        if path.outcome is Outcome.FAIL:
+        if path.value == HINDERED:
+            lines.append(
+                f"{name}: {HINDERED}: {_beside(pair)}: less than half of what the same copy does through the host's memory; "
+                "look at the links and the access control on the way, and at the kernel log"
+            )
+        elif path.outcome is Outcome.FAIL:
             on_the_way = redirects_between(pair, report)
             behind = f"; access control on the way: {on_the_way}" if on_the_way else ""
             staged.append(f"{name}: {STAGED}: {_beside(pair)}{behind}")
@@ -192,12 +201,13 @@ def judge_path(
 
 
 def path_of(pair: Pair, rules: Rules) -> str | None:
-    """``direct``, ``staged through the host``, or None where a figure is missing."""
+    """``direct``, ``staged through the host``, ``hindered``, or None where a figure is missing."""
     enabled, disabled = pair.best_enabled, pair.best_disabled
     if enabled is None or disabled is None or pair.write_us is None:
         return None
-    staged = enabled <= rules.staged_ratio * disabled and pair.write_us >= rules.staged_latency
-    return STAGED if staged else DIRECT
+    if enabled <= rules.staged_ratio * disabled and pair.write_us >= rules.staged_latency:
+        return STAGED
+    return HINDERED if enabled < HALF * disabled else DIRECT
 
 
 def judge_link(report: Report, places: Mapping[int, Place], index: int, limits: LinkLimits, replay_rate: Limit) -> Finding:

@@ -26,6 +26,7 @@ from harness.procedures.gpu import (
     judge_replays,
     judge_unexpected,
 )
+from harness.procedures.gpu_xids import judge_xids
 
 
 @pytest.mark.check("gpu.driver-bound")
@@ -102,6 +103,16 @@ def test_no_gpu_has_uncorrected_errors(slot: Slot, platform: Platform, gpu_in: M
     if not gpu.ecc.current:
         raise NotApplicable(f"{slot}: ECC is {ecc_mode(gpu)}, so nothing counts errors")
     judge_ecc(slot.name, gpu, _limits(platform)).record(measure)
+
+
+@pytest.mark.check("gpu.xids")
+def test_the_driver_reported_no_fault_of_a_gpu(slot: Slot, gpus: Inventory, gpu_in: Mapping[str, Gpu], measure: Measure) -> None:
+    """The driver has reported no fault of the GPU, its memory or its link since the machine started (Xid in the kernel log).
+
+    A failure usually means a card that fails under some load, even if it works now. Numbers that a program brings on itself are
+    recorded only.
+    """
+    judge_xids(slot.name, _gpu_in(slot, gpu_in), gpus).record(measure)
 
 
 @pytest.mark.check("gpu.replay-rate")

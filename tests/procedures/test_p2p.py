@@ -25,6 +25,7 @@ from harness.limits import Outcome, at_least, at_most, exactly
 from harness.platform import Link, P2p, Slot
 from harness.procedures.p2p import (
     DIRECT,
+    HINDERED,
     STAGED,
     judge_budget,
     judge_contention,
@@ -215,12 +216,21 @@ def test_a_gpu_without_any_copy_is_not_measured():
         (11.6, 11.0, 13.5, DIRECT),  # clearly faster with peer access
         (10.0, 11.4, 2.5, DIRECT),  # slower than through the host, and yet direct: between sockets
         (145.0, 11.4, 9.8, DIRECT),  # DGX-2 reads take 9.2 to 10.3 us
+        (1.0, 9.9, 1.7, HINDERED),  # well below what even the host's memory gives: no topology explains that
+        (4.9, 10.0, 1.7, HINDERED),
+        (5.0, 10.0, 1.7, DIRECT),
         (None, 11.0, 13.5, None),
         (11.0, 11.0, None, None),
     ],
 )
 def test_staging_takes_both_the_comparison_and_the_latency(enabled, disabled, write_us, path):
     assert path_of(good_pair(0, 1, enabled=enabled, disabled=disabled, write_us=write_us), RULES) == path
+
+
+def test_a_hindered_copy_fails_with_both_figures_and_where_to_look():
+    found = judge_path(a_report([good_pair(0, 1, enabled=1.0, disabled=9.9)]), PLACES, 0, RULES)
+    assert [measured.value for measured in found.measurements if measured.outcome is Outcome.FAIL] == [HINDERED]
+    assert "less than half of what the same copy does through the host's memory" in found.explanation
 
 
 def test_staged_copies_name_their_common_end():

@@ -62,6 +62,12 @@ _GPU = (
         "NVIDIA's dynamic page retirement documentation",
     ),
     Fault(
+        "gpu.xids",
+        "The driver reported Xid 48 (an uncorrectable memory error) of the GPU in jbogA/slot04 since the start; it works again.",
+        "gpu.xids",
+        "NVIDIA's Xid documentation",
+    ),
+    Fault(
         "gpu.replay-rate",
         "The link of jbogB/slot01 replays eighty packets a minute.",
         "gpu.replay-rate",
@@ -227,6 +233,12 @@ _BENIGN = (
         "The replay counter of jbogA/slot05 stands at 150 and does not move.",
         None,
         _RULES,
+    ),
+    Fault(
+        "benign.xid-of-a-program",
+        "A program on jbogA/slot05 touched memory that it does not have: Xid 31, which says nothing of the GPU.",
+        None,
+        "NVIDIA's Xid documentation",
     ),
     Fault(
         "benign.nvml-not-supported",

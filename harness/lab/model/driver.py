@@ -3,6 +3,7 @@
     boot ─ nvidia binds every GPU ─ NVML lists every GPU                     healthy
          ├ nouveau binds them       gpu.driver-bound.nouveau
          ├ nothing binds them       gpu.driver-bound.signature
+         ├ Xid 48 of one, Xid 31 of another, by a program                    gpu.xids, benign.xid-of-a-program
          ├ RmInitAdapter fails on one: bound, but NVML cannot open it        gpu.nvml-count
          └ a copy wedges: Xid 79, the GPU is off the bus from then on        p2p.watchdog
 
@@ -22,6 +23,12 @@ LOADED_AT = 9.6
 
 UNINITIALISED = "jbogB/slot07"
 FALLEN = "jbogB/slot03"
+REPORTED, PROGRAMMED = "jbogA/slot04", "jbogA/slot05"
+_XIDS = (
+    ("gpu.xids", REPORTED, 61.0, 48, "pid=2114, name=python3, DBE (double bit error)"),
+    ("benign.xid-of-a-program", PROGRAMMED, 75.0, 31, "pid=2120, name=python3, MMU Fault"),
+)
+"""What the driver has said of a GPU since: fault, slot, seconds after it was loaded, number and text."""
 
 
 def bound_driver(faults: frozenset[str]) -> str:
@@ -56,4 +63,9 @@ def kernel_lines(view: View, addresses: Mapping[str, str]) -> tuple[tuple[float,
             (LOADED_AT + 4.2, f"NVRM: GPU {addresses[UNINITIALISED]}: RmInitAdapter failed! (0x22:0x56:894)"),
             (LOADED_AT + 4.2, f"NVRM: GPU {addresses[UNINITIALISED]}: rm_init_adapter failed, device minor number {number}"),
         ]
-    return tuple(lines)
+    lines += [
+        (LOADED_AT + after, f"NVRM: Xid (PCI:{addresses[slot].rpartition('.')[0]}): {number}, {text}")
+        for fault, slot, after, number, text in _XIDS
+        if fault in view.faults and slot in addresses
+    ]
+    return tuple(sorted(lines, key=lambda line: line[0]))

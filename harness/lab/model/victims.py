@@ -26,6 +26,8 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "gpu.nvml-count": (driver.UNINITIALISED,),
     "gpu.memory": (nvml.SHORT_OF_MEMORY,),
     "gpu.ecc": (nvml.RETIRING,),
+    "gpu.xids": (driver.REPORTED,),
+    "benign.xid-of-a-program": (driver.PROGRAMMED,),
     "gpu.replay-rate": (nvml.REPLAYING,),
     "gpu.alike": (nvml.OTHER_VBIOS,),
     "p2p.preflight": ("jbogA/slot01",),

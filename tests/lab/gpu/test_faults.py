@@ -5,8 +5,10 @@ import re
 import pytest
 
 from harness.devices.fabric import FabricPart
+from harness.devices.gpu import join
 from harness.errors import Blame
 from harness.lab.faults.gpu import FAULTS
+from harness.lab.model.driver import PROGRAMMED, REPORTED
 from harness.lab.model.parts import GPUS, SLOTS
 from harness.lab.model.victims import unpopulated, victims
 from harness.limits import Outcome
@@ -14,6 +16,7 @@ from harness.procedures import gpu as judge
 from harness.procedures import p2p as copies
 from harness.procedures import resnet50 as training
 from harness.procedures.gpu import fellows_of, model_of
+from harness.procedures.gpu_xids import judge_xids
 from harness.procedures.p2p_loopback import judge_loopback
 from harness.procedures.places import index_of
 from harness.procedures.resnet50_watch import judge_watched
@@ -193,7 +196,18 @@ def test_a_fault_that_names_slots_needs_them(fault):
 
 def test_every_fault_but_those_of_the_driver_has_a_culprit():
     without = {fault.id for fault in FAULTS if not fault.is_benign} - CULPRITS.keys()
-    assert without == {"gpu.driver-bound.nouveau", "gpu.driver-bound.signature", "gpu.nvml", "gpu.four-view"}
+    assert without == {"gpu.driver-bound.nouveau", "gpu.driver-bound.signature", "gpu.nvml", "gpu.four-view", "gpu.xids"}
+
+
+def test_what_the_driver_reported_of_one_gpu_fails_that_one_alone(box):
+    machine = box("gpu.xids", "benign.xid-of-a-program")
+    inventory = machine.gpus()
+    joined = join(inventory, machine.snapshot, machine.platform.slots)
+    found = {slot: judge_xids(slot, gpu, inventory) for slot, gpu in joined.items()}
+    assert [slot for slot, finding in found.items() if finding.explanation] == [REPORTED] == list(victims("gpu.xids"))
+    assert "Xid (PCI:" in found[REPORTED].explanation
+    assert "a memory error that ECC could not correct" in found[REPORTED].explanation
+    assert "Xid 31: a program touched memory" in found[PROGRAMMED].measurements[0].note
 
 
 def test_a_serial_number_that_only_the_driver_reads_is_told_by_slot_and_no_other_slot_differs(box):
