@@ -5,7 +5,6 @@ import re
 import pytest
 
 from harness.devices.fabric import FabricPart
-from harness.devices.gpu import join
 from harness.errors import Blame
 from harness.lab.faults.gpu import FAULTS
 from harness.lab.model.driver import PROGRAMMED, REPORTED
@@ -201,9 +200,7 @@ def test_every_fault_but_those_of_the_driver_has_a_culprit():
 
 def test_what_the_driver_reported_of_one_gpu_fails_that_one_alone(box):
     machine = box("gpu.xids", "benign.xid-of-a-program")
-    inventory = machine.gpus()
-    joined = join(inventory, machine.snapshot, machine.platform.slots)
-    found = {slot: judge_xids(slot, gpu, inventory) for slot, gpu in joined.items()}
+    found = {slot: judge_xids(slot, gpu, machine.inventory) for slot, gpu in machine.gpus().items()}
     assert [slot for slot, finding in found.items() if finding.explanation] == [REPORTED] == list(victims("gpu.xids"))
     assert "Xid (PCI:" in found[REPORTED].explanation
     assert "a memory error that ECC could not correct" in found[REPORTED].explanation
