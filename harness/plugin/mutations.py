@@ -143,7 +143,7 @@ PCI = (
     Rule("translating-iommu", "host", "agent pci", "function", _of_gpu(lambda line: line | {"iommu_group": _TRANSLATING})),
     Rule("another-host", "host", "agent pci", "host.serial", _other),
     Rule("aer-errors", "host", "agent pci", "function", _of_gpu(lambda line: line | {"aer": {"fatal": {"TLP": 3}}})),
-    Rule("xid", "host", "dmesg", TEXT, _says("[  900.0] NVRM: Xid (PCI:0000:3f:00): 79, GPU has fallen off the bus."), "session/gpus"),
+    Rule("xid", "host", "dmesg", TEXT, _says("[  900.0] NVRM: Xid (PCI:0000:3f:00): 79, fallen off the bus"), "session/gpus"),
     Rule("no-space", "host", "dmesg", TEXT, _says("[  900.1] pci 0000:3f:00.0: BAR 1: failed to assign [mem size 0x10000000]"),
          excuse="the final state decides: the tree shows the region in its place"),
     Rule("worker-fails", "host", "agent .*", STATUS, _to(1)),
