@@ -28,6 +28,7 @@ from harness.procedures.bios.danger import check_dangers
 from harness.procedures.bios.discard import Choice, discard
 from harness.procedures.bios.outline import outline
 from harness.procedures.bios.plan import differing, nearest
+from harness.procedures.bios.post import forbidden
 from harness.procedures.bios.settings import Kind, Unit, compare, take_unit
 from harness.procedures.bios.story import BiosStory
 from harness.secret import NOT_SHOWN
@@ -133,7 +134,7 @@ def apply(asked: Application, said: Lines) -> Page:
         if asked.attributes is not None and not changed.story.earlier and (mistakes := changed.story.plan.mistakes):
             told = "; ".join(f"{mistake.attribute}: {mistake.reason}" for mistake in mistakes)
             raise UsageMistake(f"{asked.attributes}: {told}; nothing was changed")
-        return Page(_told(machine, platform, changed, asked), _status(machine, changed))
+        return Page(_told(machine, platform, changed, asked), _status(machine, platform, changed))
 
 
 @dataclass(frozen=True)
@@ -304,6 +305,9 @@ def _told(machine: Machine, platform: Platform, changed: Changed, asked: Applica
     lines += changed.proof
     if asked.restarts:
         lines.append("read back as wanted, no BIOS job is left, nothing is pending")
+    if found := forbidden(story, platform.bios.forbidden_events):
+        told = "; ".join(f"{event} {event.text}".rstrip() for event in found)
+        lines.append(f"but the start with them logged what platform {platform.name} forbids: {told}")
     return [*lines, *(f"not yet: {rest}" for rest in _remaining(machine)), _handed_over(machine)]
 
 
@@ -325,9 +329,9 @@ def _handed_over(machine: Machine) -> str:
     return f"hand-over: {machine.handover.line()}"
 
 
-def _status(machine: Machine, changed: Changed) -> int:
-    """What remains after a boot that is still to come differs all the same."""
+def _status(machine: Machine, platform: Platform, changed: Changed) -> int:
+    """What remains after a boot that is still to come differs all the same; a start that logs what is forbidden is no good one."""
     stop = changed.story.stop
     if stop is None:
-        return FAILED if _remaining(machine) else 0
+        return FAILED if _remaining(machine) or forbidden(changed.story, platform.bios.forbidden_events) else 0
     return BROKEN if stop.blame is Blame.BENCH or isinstance(stop.error, BenchError) else FAILED

@@ -189,6 +189,14 @@ def test_apply_that_fails_tells_whose_fault_it_is_and_what_is_left(fault, status
     assert page.lines[-1].startswith("hand-over: ")
 
 
+def test_apply_whose_first_start_logs_what_is_forbidden_says_so_and_fails():
+    page = apply(faults=("bios.events",))
+    assert page.status == 1
+    assert "read back as wanted, no BIOS job is left, nothing is pending" in page.lines
+    (told,) = [line for line in page.lines if "platform lqd8360 forbids: UEFI0080" in line]
+    assert told.startswith("but the start with them logged")
+
+
 def test_a_danger_has_to_be_named_and_a_wrong_name_is_a_mistake(asked, tmp_path):
     file = write(tmp_path, "boot.toml", 'BootMode = "Bios"\n')
     page = apply(attributes=file)
