@@ -26,10 +26,13 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 ARRIVING = ["harness.cli.streams", "typer", "harness.cli.commands.bios", "harness.cli.bios", "harness.lab.model.lanes"]
 
 
-def run(program, *words, cwd):
-    return subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, cwd=cwd, timeout=120, check=False
-    )
+HEEDING = "import signal\nfor each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n    signal.signal(each, signal.SIG_DFL)\n"
+"""Whoever started the tests may ignore some (nohup, a shell's background job), and a child ignores what its parent does."""
+
+
+def run(program, *words, cwd, heeding=HEEDING):
+    words = (sys.executable, "-c", heeding + program, *words)
+    return subprocess.run(words, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
