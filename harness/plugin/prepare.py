@@ -16,6 +16,7 @@ from harness.plugin.run import Run
 from harness.plugin.settings import Settings, check_stages
 from harness.procedures.bios.danger import check_dangers
 from harness.procedures.stages import STAGES, not_run
+from harness.record.seal import digest
 from harness.tape.header import TapeInfo, read_info
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
@@ -31,7 +32,7 @@ def prepare(settings: Settings) -> Run:
         if not suite.exists():
             raise UsageMistake(f"no suite {suite}: --suite takes a file or folder of tests")
     bench, bench_file = locator.find_bench(settings.bench)
-    platform, _ = locator.find_platform(bench.platform, bench_file)
+    platform, platform_file = locator.find_platform(bench.platform, bench_file)
     slots = bench.slots(platform, str(bench_file))
     if settings.steal_lock and (bench.lab is not None or settings.mode == "replay"):
         raise UsageMistake("--steal-lock takes a real machine over; a replay or a simulated machine has no lock")
@@ -41,6 +42,13 @@ def prepare(settings: Settings) -> Run:
         raise UsageMistake("--fault changes a simulated machine; a replay has none: use --live")
     if settings.lab_driver is not None and (settings.mode == "replay" or bench.lab is None or bench.lab.grade != "model"):
         raise UsageMistake("--lab-driver is for a live run of a modelled machine: name such a bench, and --live or --record")
+    run = _choose(settings, bench, bench_file, platform, slots)
+    run.checksums = {"bench": digest(bench_file.read_bytes()), "platform": digest(platform_file.read_bytes())}
+    return run
+
+
+def _choose(settings: Settings, bench: Bench, bench_file: Path, platform: Platform, slots: tuple[Slot, ...]) -> Run:
+    """The run of the mode and of the kind of machine."""
     if settings.mode == "replay":
         if settings.force_p2p:
             raise UsageMistake("--force-p2p copies on a machine; a replay touches none: use --live")

@@ -34,7 +34,8 @@ from harness.procedures.guard import GuardedBmc, GuardedFabric
 from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
 from harness.record.ledger import Ledger
-from harness.record.lines import CaseOutcome
+from harness.record.lines import FILE_NAME, CaseOutcome
+from harness.record.seal import write_seal
 from harness.record.verdict import Verdict, conclude
 from harness.tape.header import TapeInfo
 from harness.tape.player import Player
@@ -69,6 +70,7 @@ class Run:
     tape: TapeInfo | None = None
     recorder: Recorder | None = None
     player: Player | None = None
+    checksums: Mapping[str, str] = field(default_factory=dict)
     insist_on_lock: Callable[[], None] = lambda: None
     lanes: Lanes = field(default_factory=Lanes)
     handover: Handover = field(init=False)
@@ -121,7 +123,7 @@ class Run:
             lanes = self.open_lanes(opening)
             opening.callback(lanes.close)
             self.folder = make_folder(self.settings.report, self.bench.name)
-            ledger = Ledger(self.folder / "results.jsonl", self.redactor.text)
+            ledger = Ledger(self.folder / FILE_NAME, self.redactor.text)
             self._chronicle = Chronicle(ledger, self.clock, self.settings.watcher)
             self._chronicle.begin(self._words(), {stage: why for stage, why in self.not_run.items() if stage in self.stages})
             self._held = opening.pop_all()
@@ -161,6 +163,8 @@ class Run:
                 last.callback(self._conclude, chronicle)
                 last.callback(self._tell_loose_ends)
                 last.callback(self._held.close)
+            if self.folder is not None:
+                write_seal(self.folder / FILE_NAME)
         except BenchError as error:
             raise BenchError(f"{error}; {self.handover.line()}") from None
 
@@ -316,6 +320,7 @@ class Run:
             "faults": sorted(set(self.settings.faults) | set(self.tape.faults if self.tape else ())),
             "apply": self.consent.apply,
             "command": list(self.settings.command),
+            "checksums": dict(self.checksums),
         }
 
 

@@ -37,7 +37,10 @@ class TapeInfo:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """The run line. ``mode`` is live, replay or record; ``source`` is hardware, virtual-lab or model."""
+    """The run line. ``mode`` is live, replay or record; ``source`` is hardware, virtual-lab or model.
+
+    ``checksums`` are the SHA-256 of the files that said what to expect, by ``bench`` and ``platform``.
+    """
 
     id: str = ""
     started: str = ""
@@ -51,6 +54,7 @@ class RunInfo:
     faults: tuple[str, ...] = ()
     apply: bool = False
     command: tuple[str, ...] = ()
+    checksums: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ class Record:
 
     ``truncated``: the last line is cut short, as a killed run leaves it. ``damage`` says what else is wrong with the file, one
     sentence each. ``others`` are lines of kinds, and exhibits of versions, that this one
-    does not know.
+    does not know; ``extras`` are keys it does not know of lines that it does, each with the line's ``seq`` and ``kind``.
     """
 
     run: RunInfo
@@ -170,6 +174,7 @@ class Record:
     truncated: bool = False
     damage: tuple[str, ...] = ()
     others: tuple[Mapping[str, Any], ...] = ()
+    extras: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def closed(self) -> bool:

@@ -50,6 +50,7 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
             ("faults", ()),
             ("apply", False),
             ("command", ()),
+            ("checksums", MappingProxyType({})),
         ),
         "identity": (("facts", MappingProxyType({})),),
         "plan": (("cases", ()),),
@@ -93,7 +94,8 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
 ``limit`` of a measurement is for people; ``bounds`` is the same for programs: an object with ``kind`` (see harness.limits.Limit),
 ``values`` and, for an exact number, ``within`` in percent. A plan line lists the cases to come, each an object with ``case``,
 ``check``, ``stage``, ``slot`` and ``title``, so that a record which ends early still says what it never reached. An exhibit
-holds facts that a page draws and nothing judges (see harness.procedures.exhibits): of one name the last one counts.
+holds facts that a page draws and nothing judges (see harness.procedures.exhibits): of one name the last one counts. The run
+line's ``checksums`` are the SHA-256 of the bench's and the platform's file. ``results.schema.json`` says the same to programs.
 """
 
 TIMES = frozenset({"at", "took"})

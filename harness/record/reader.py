@@ -2,7 +2,7 @@
 
 cut last line              truncated
 broken line in the middle  damage      a sequence number is missing or stands twice      damage
-unknown kind of line       kept        unknown or missing key                            ignored, default
+unknown kind of line       kept        unknown key kept, missing key                     default
 no run line at the head    UsageMistake: this is no record
 """
 
@@ -28,7 +28,7 @@ from harness.record.entries import (
     StageRecord,
     TapeInfo,
 )
-from harness.record.lines import EXHIBIT, FILE_NAME, SCHEMA, CaseOutcome
+from harness.record.lines import EXHIBIT, FILE_NAME, LINES, SCHEMA, CaseOutcome
 
 Line: TypeAlias = Mapping[str, Any]
 
@@ -51,7 +51,8 @@ def read_record(path: Path) -> Record:
     run = _run(lines[0], file) if lines else None
     if run is None:
         raise UsageMistake(f"{file}: this is no record of a run: its first line is not a run line")
-    return _assemble(Record(run=run, path=file, truncated=truncated), lines[1:], [*damage, *_gaps(lines)])
+    extras = tuple(extra for line in lines if (extra := _extra(line)) is not None)
+    return _assemble(Record(run=run, path=file, truncated=truncated, extras=extras), lines[1:], [*damage, *_gaps(lines)])
 
 
 def _split(data: bytes) -> tuple[list[Line], bool, list[str]]:
@@ -85,6 +86,16 @@ def _gaps(lines: list[Line]) -> Iterator[str]:
         expected = (seq if isinstance(seq, int) else expected) + 1
 
 
+def _extra(line: Line) -> Line | None:
+    """What this version does not know of a line whose kind it knows."""
+    kind = line.get("kind")
+    if not isinstance(kind, str) or kind not in LINES:
+        return None
+    known = {"seq", "kind", *(key for key, _ in LINES[kind])}
+    unknown = {key: value for key, value in line.items() if key not in known}
+    return {"seq": line.get("seq"), "kind": kind, **unknown} if unknown else None
+
+
 def _run(line: Line, file: Path) -> RunInfo | None:
     if line.get("kind") != "run":
         return None
@@ -105,6 +116,7 @@ def _run(line: Line, file: Path) -> RunInfo | None:
         faults=_texts(line, "faults"),
         apply=line.get("apply") is True,
         command=_texts(line, "command"),
+        checksums={str(key): _text(sums, key) for key in sums} if isinstance(sums := line.get("checksums"), dict) else {},
     )
 
 
