@@ -157,7 +157,7 @@ def take(scene: Scene, rung: Rung, trouble: Trouble) -> str:
         case "detach":
             return _detach(scene, trouble)
         case "bare":
-            return _start_bare(scene)
+            return _start_bare(scene, trouble)
         case "restore":
             return _restore(scene)
     raise DeviceError(f"no rung {rung.name!r}")
@@ -300,7 +300,7 @@ def _detach(scene: Scene, trouble: Trouble) -> str:
     return f"{len(trouble.parts)} GPUs are detached: {slots}"
 
 
-def _start_bare(scene: Scene) -> str:
+def _start_bare(scene: Scene, trouble: Trouble) -> str:
     idrac = scene.idrac
     if left := _own_parts(scene):
         raise BenchError(f"the fabric gives {len(left)} GPUs to {scene.owner}: that is no bare start")
@@ -310,6 +310,11 @@ def _start_bare(scene: Scene) -> str:
     if (power := idrac.insist_on(scene.tag).power_state) != "Off":
         raise BenchError(f"the host is {power or 'in no known power state'} by now: somebody else switched it on; look again")
     mark = idrac.lc_mark()
+    slots = ", ".join(part.slot or part.serial for part in trouble.parts) if scene.fabric is not None and not scene.is_bare else ""
+    detached = f"; until it does the host is off and its GPUs are detached: {slots}" if slots else ""
+    undo = "look at its console; ComputerSystem.Reset ForceOff"
+    back = "; give them back in the fabric, then power on" if slots else ""
+    scene.handover.leave(KEY, f"the host was asked to start without its GPUs{detached}", f"{undo}{back}")
     reset = send_reset(idrac, Wanted.RESTART, expected_tag=scene.tag)
     watch = Watch(idrac, None, scene.console, scene.limits, reset, mark.number if mark else 0, "")
     stop = watch.run()

@@ -156,5 +156,5 @@ def test_a_rescue_that_is_stopped_after_it_switched_off_says_that_the_host_is_of
     status, text = stopped(service, wire, how, words, lambda sent: '"On"' in sent.body)
     assert status == 130, text
     assert text.count("hand-over: ") == 1
-    assert "the host is off; undo: ComputerSystem.Reset On" in text
+    assert "the host was asked to start without its GPUs; undo: look at its console" in text
     assert service.sessions == 0

@@ -89,11 +89,17 @@ def look(idrac: Idrac, platform: Platform, consent: Consent, *, host: Host | Non
     )
     registry, warning = _registry(idrac) if differs else (Registry(), "")
     plan = make_plan(before.attributes, wanted, registry, consent.danger, is_locked_down=found.lockdown == LOCKED)
+    if differs and platform.system and found.system.model and platform.system != found.system.model:
+        plan = replace(plan, warnings=(_another_system(platform, found.system.model), *plan.warnings))
     if warning:
         plan = replace(plan, warnings=(warning, *plan.warnings))
     story = BiosStory(before, found, plan, consent.apply)
     against = judge(found, plan.step(0).values, writes=wants_to_write)
     return replace(story, stop=against[0]) if against else story
+
+
+def _another_system(platform: Platform, model: str) -> str:
+    return f"platform {platform.name} is for a {platform.system}, and this is a {model}: what it wants may not be meant for it"
 
 
 def _registry(idrac: Idrac) -> tuple[Registry, str]:

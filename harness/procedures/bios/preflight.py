@@ -6,6 +6,7 @@ lockdown, privileges ──▶ Lifecycle Controller and host ──▶ pending v
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from harness.limits import Value
 from harness.procedures.host_state import ATTENDED, UNDERWAY, is_at_rest, settle
 from harness.procedures.occupancy import occupants
 from harness.procedures.stop import Stop
+from harness.secret import holds_secret
 
 LOCKDOWN, LC, PENDING, JOBS = "bios.preflight-lockdown", "bios.preflight-lc", "bios.preflight-pending", "bios.preflight-jobs"
 
@@ -146,11 +148,23 @@ def _of_others(found: Preflight, wanted: Mapping[str, Value]) -> Iterator[Stop]:
         if bios_job is None:
             yield _bench(
                 PENDING,
-                f"somebody else has staged {listed}: a job of ours would apply it too; let them apply it, or use ClearPending",
+                f"somebody else has staged {listed}: a job of ours would apply it too; let them apply it, or clear it with "
+                f"`bringup bios clear`\n{schedulable(foreign)}",
             )
     if found.jobs:
         listed = "; ".join(str(job) for job in found.jobs)
         yield _bench(JOBS, f"the queue holds what is not ours: {listed}; wait for it, or delete it if nobody wants it")
+
+
+def schedulable(foreign: Mapping[str, Value | None]) -> str:
+    """How to schedule what somebody staged and nothing would ever apply, once it is agreed to. A secret stands in no file."""
+    if any(holds_secret(name) for name in foreign):
+        return "next: ask around; a password among them can be applied by whoever staged it alone"
+    listed = ", ".join(f"{name} = {json.dumps(value)}" for name, value in sorted(foreign.items()))
+    return (
+        f"next: ask around; where they are to be applied, write just them to a file (TOML: {listed}) and run "
+        "`bringup bios apply --attributes FILE`: it sends no values, makes only the job, and restarts the host"
+    )
 
 
 def own_job(pending: Mapping[str, Value | None], active: tuple[Job, ...], wanted: Mapping[str, Value]) -> Job | None:

@@ -26,7 +26,7 @@ from harness.devices.redfish import suffix
 from harness.errors import Blame, RedfishError, Timeout, Unreachable
 from harness.limits import Outcome, Value
 from harness.procedures.bios.attempt import Attempt
-from harness.procedures.bios.preflight import JOBS, PENDING, foreign_values, own_job
+from harness.procedures.bios.preflight import JOBS, PENDING, foreign_values, own_job, schedulable
 from harness.procedures.bios.story import BEFORE_RESET, RECONCILE
 from harness.procedures.stop import Stop
 
@@ -143,19 +143,10 @@ def _two_steps(attempt: Attempt) -> str:
     )
 
 
-def _schedulable(foreign: Mapping[str, Value | None]) -> str:
-    """How to schedule what somebody staged and nothing would ever apply, once it is agreed to."""
-    listed = ", ".join(f"{name} = {json.dumps(value)}" for name, value in sorted(foreign.items()))
-    return (
-        f"next: ask around; where they are to be applied, write just them to a file (TOML: {listed}) and run "
-        "`bringup bios apply --attributes FILE`: it sends no values, makes only the job, and restarts the host"
-    )
-
-
 def _staged_meanwhile(foreign: Mapping[str, Value | None], so: str) -> Stop:
     names = ", ".join(sorted(foreign))
     text = f"somebody staged {names} after this run had looked, and a restart would apply it; {so}"
-    return Stop(PENDING, f"{text}\n{_schedulable(foreign)}", Blame.BENCH)
+    return Stop(PENDING, f"{text}\n{schedulable(foreign)}", Blame.BENCH)
 
 
 def _is_in_effect(attempt: Attempt, state: BiosState) -> bool:

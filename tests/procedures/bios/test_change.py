@@ -451,3 +451,33 @@ def test_each_of_two_boots_is_judged(lab):
     machine.machine.controller.bios.current["BootMode"] = "Bios"
     story = change(machine, Consent(apply=True, danger=frozenset({"boot-mode", "secure-boot"})), host=None).story
     assert [entry.message_id for entry in forbidden(story, {"UEFI0080"})] == ["UEFI0080"] * 2
+
+
+# ── what a person is told before anything is written ──────────────────────────────────────────────────────────────
+
+
+def test_a_platform_of_another_system_is_warned_about(lab):
+    machine = lab()
+    machine.platform = machine.platform.model_copy(update={"system": "PowerEdge R750"})
+    story = look(machine.idrac.located(), machine.platform, machine.apply)
+    assert story.plan.warnings[0].startswith("platform lqd8360 is for a PowerEdge R750, and this is a PowerEdge R640")
+    machine.platform = machine.platform.model_copy(update={"system": "PowerEdge R640"})
+    assert look(machine.idrac.located(), machine.platform, machine.apply).plan.warnings == ()
+
+
+def test_values_that_somebody_staged_come_with_the_way_to_schedule_just_them(lab):
+    machine = lab()
+    machine.machine.controller.bios.stage({"NumLock": "Off"})
+    stopped = change(machine, host=None).story.stopped
+    assert '(TOML: NumLock = "Off") and run `bringup bios apply --attributes FILE`' in stopped
+    scheduled = change(wanting(machine, NumLock="Off"), host=None).story
+    assert (scheduled.stopped, scheduled.patches) == ("", 0)
+    assert machine.machine.controller.bios.current["NumLock"] == "Off"
+
+
+def test_a_password_that_somebody_staged_is_offered_in_no_file(lab):
+    machine = lab()
+    machine.machine.controller.bios.pending["SetupPassword"] = "hunter2"
+    stopped = change(machine, host=None).story.stopped
+    assert "TOML" not in stopped
+    assert "by whoever staged it alone" in stopped
