@@ -13,15 +13,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.client
-import json
 import ssl
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from harness.clock import Clock, Deadline
 from harness.errors import AuthRefused, BenchError, ConfigError, Unreachable, Untrusted, UsageMistake
-from harness.ports import Effect, HttpAnswer, HttpQuestion, Json, OnLine
+from harness.live.answers import parse
+from harness.ports import Effect, HttpAnswer, HttpQuestion, OnLine
 from harness.secret import SecretReference
 
 LARGEST = 32 << 20
@@ -76,7 +75,7 @@ class FabricHttp:
         finally:
             connection.close()
         ended = self._clock.now()
-        answer = HttpAnswer(status, headers, _parse(content), ended, ended - started)
+        answer = HttpAnswer(status, headers, parse(content), ended, ended - started)
         if status in {401, 403}:
             who = f"user {self._user!r} with the password from {self._password}" if self._user else "a question without a login"
             self._refusal = AuthRefused(f"{self._url}: {who} was refused: HTTP {status}; one attempt was made and none will follow")
@@ -153,13 +152,3 @@ def _reason(error: Exception) -> str:
         return "the answer is not HTTP, or was cut off"
     strerror = error.strerror if isinstance(error, OSError) else None
     return strerror or "the connection was lost"
-
-
-def _parse(content: bytes) -> Json | None:
-    """JSON where it is JSON, text where it is not, None where there is none."""
-    if not content:
-        return None
-    text = content.decode("utf-8", "backslashreplace")
-    with suppress(ValueError, RecursionError):
-        return json.loads(text)
-    return text

@@ -20,7 +20,6 @@ its masking; PUT is preceded by a GET of its own; importing it silences urllib3'
 from __future__ import annotations
 
 import base64
-import json
 import logging
 import re
 import ssl
@@ -30,22 +29,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from harness.clock import Clock
 from harness.errors import AuthRefused, BenchError, ConfigError, Unreachable, Untrusted, UsageMistake
+from harness.live.answers import SERVICE_ROOT, SESSION_PATHS, in_brackets, message_ids, name_holders, own_path, parse, session_path
 from harness.live.failure import explain
 from harness.ports import Effect, HttpAnswer, HttpQuestion, Json, OnLine
 from harness.secret import MASK, Secret, SecretReference
 
 if TYPE_CHECKING:
     from harness.live.transport import Guard, GuardedAdapter
-
-SERVICE_ROOT = "/redfish/v1"
-
-SESSION_PATHS = ("/redfish/v1/SessionService/Sessions", "/redfish/v1/Sessions")
-"""Where a session is opened. The second is for early iDRAC9 and iDRAC8 firmware whose service root links to
-``/redfish/v1/Sessions`` (sailfishdell/sailfish, R740 with iDRAC 3.15.15.15); it is tried when the first does not exist."""
 
 SESSIONS_EXHAUSTED = "RAC0218"
 """iDRAC8 and iDRAC9: all sessions (8, shared with the web pages) are taken; comes as HTTP 503 (Dell EEMI registry; bb-Ricardo/
@@ -114,12 +107,12 @@ class RedfishHttp:
         self._session = None
         if question.effect is Effect.ACT:
             raise AuthRefused(
-                f"{self._url}: {question.key}: HTTP 401{_in_brackets(answer.body)}: the session of user {self._user!r} had ended; "
+                f"{self._url}: {question.key}: HTTP 401{in_brackets(answer.body)}: the session of user {self._user!r} had ended; "
                 "the request changes the machine, so it was not sent again"
             )
         answer = self._send(question, self._log_in())
         if answer.status == 401:
-            raise self._refuse(f"{question.key}: HTTP 401{_in_brackets(answer.body)} in a new session of user {self._user!r}")
+            raise self._refuse(f"{question.key}: HTTP 401{in_brackets(answer.body)} in a new session of user {self._user!r}")
         self._fruitless = 0
         return answer
 
@@ -158,7 +151,7 @@ class RedfishHttp:
         """Where a session is ended whose login named no place: the user's only one in the list. "" where several could be it."""
         listed = self._exchange("GET", session.login, None, SESSION_SECONDS, session).answer.body
         members = listed.get("Members") if isinstance(listed, Mapping) else None
-        places = [_own_path(member.get("@odata.id")) for member in members or () if isinstance(member, Mapping)]
+        places = [own_path(member.get("@odata.id")) for member in members or () if isinstance(member, Mapping)]
         ours = []
         for place in filter(None, places):
             body = self._exchange("GET", place, None, SESSION_SECONDS, session).answer.body
@@ -188,7 +181,7 @@ class RedfishHttp:
         if answer.status in {401, 403}:
             raise self._refuse(
                 f"user {self._user!r} with the password from {self._password} was refused: "
-                f"HTTP {answer.status}{_in_brackets(answer.body)}"
+                f"HTTP {answer.status}{in_brackets(answer.body)}"
             )
         if not 200 <= answer.status < 300:
             raise self._no_session(answer)
@@ -196,7 +189,7 @@ class RedfishHttp:
             self._unended += 1
             raise self._no_session(answer)
         self._fruitless += 1
-        self._session = _Session(reply.token, _session_path(answer, path), path)
+        self._session = _Session(reply.token, session_path(answer, path), path)
         return self._session
 
     def _post_login(self, path: str, credentials: _Credentials) -> _Reply:
@@ -212,8 +205,8 @@ class RedfishHttp:
         return self._refusal
 
     def _no_session(self, answer: HttpAnswer) -> BenchError:
-        said = f"{self._url}: no session was opened: HTTP {answer.status}{_in_brackets(answer.body)}"
-        ids = {name.rpartition(".")[2] for name in _message_ids(answer.body)}
+        said = f"{self._url}: no session was opened: HTTP {answer.status}{in_brackets(answer.body)}"
+        ids = {name.rpartition(".")[2] for name in message_ids(answer.body)}
         if SESSIONS_EXHAUSTED in ids:
             if self._holders is None:
                 self._holders = self._list_holders()
@@ -237,12 +230,12 @@ class RedfishHttp:
                     if listed.status != 404:
                         break
                 members = listed.body.get("Members") if isinstance(listed.body, Mapping) else None
-                places = [_own_path(member.get("@odata.id")) for member in members or () if isinstance(member, Mapping)]
+                places = [own_path(member.get("@odata.id")) for member in members or () if isinstance(member, Mapping)]
                 known = [place for place in places if place][:MOST_HOLDERS]
                 bodies = [self._exchange("GET", each, None, SESSION_SECONDS, None).answer.body for each in known]
         except BenchError:
             return ""
-        return _name_holders([body for body in bodies if isinstance(body, Mapping)])
+        return name_holders([body for body in bodies if isinstance(body, Mapping)])
 
     @contextmanager
     def _single_logins(self) -> Iterator[None]:
@@ -268,7 +261,7 @@ class RedfishHttp:
         headers = {name.lower(): value for name, value in response.getheaders()}
         token = Secret(headers.get("x-auth-token", ""))
         public = {name: value for name, value in headers.items() if name not in _PRIVATE_HEADERS}
-        return _Reply(HttpAnswer(response.status, public, _parse(response.read), ended, ended - started), token)
+        return _Reply(HttpAnswer(response.status, public, parse(response.read), ended, ended - started), token)
 
     def _connect(self) -> _Line:
         """Build the client; nothing is sent yet. Raises ConfigError or Untrusted for a bench that names no trust."""
@@ -368,56 +361,3 @@ def _library() -> Any:
 
 def _say_nothing(record: logging.LogRecord) -> bool:  # noqa: ARG001 - the library logs tokens and login bodies at several levels
     return False
-
-
-def _parse(content: bytes | None) -> Json | None:
-    """JSON where it is JSON, text where it is not, None where there is none."""
-    if not content:
-        return None
-    text = content.decode("utf-8", "backslashreplace")
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _session_path(answer: HttpAnswer, login: str) -> str:
-    """Where the session is ended: by the Location, by the body's link, else by its id below where it was opened."""
-    body = answer.body if isinstance(answer.body, Mapping) else {}
-    number = body.get("Id")
-    by_id = f"{login}/{number}" if isinstance(number, str) and re.fullmatch(r"[\w.-]+", number) else ""
-    return _own_path(answer.headers.get("location")) or _own_path(body.get("@odata.id")) or by_id
-
-
-def _own_path(place: object) -> str:
-    """A place without its host, since the token goes to our own host only; "" for what is no place of the service."""
-    if not isinstance(place, str):
-        return ""
-    try:
-        path = urlsplit(place).path.rstrip("/")
-    except ValueError:
-        return ""
-    return path if path.startswith(f"{SERVICE_ROOT}/") and "//" not in path and path not in SESSION_PATHS else ""
-
-
-def _name_holders(bodies: list[Mapping[str, Any]]) -> str:
-    """``operator from 192.0.2.7 (ids 1, 2), root (id 5)``: user, address where it is told, and the sessions of each."""
-    held: dict[str, list[str]] = {}
-    for body in bodies:
-        user, origin, number = (body.get(key) for key in ("UserName", "ClientOriginIPAddress", "Id"))
-        if isinstance(user, str) and user:
-            held.setdefault(f"{user} from {origin}" if isinstance(origin, str) and origin else user, []).append(str(number))
-    return ", ".join(f"{who} (id{'s' * (len(ids) > 1)} {', '.join(ids)})" for who, ids in held.items())
-
-
-def _message_ids(body: Json | None) -> tuple[str, ...]:
-    """The ids of the extended info of an error body; none where the body is of another shape."""
-    error = body.get("error") if isinstance(body, Mapping) else None
-    entries = error.get("@Message.ExtendedInfo") if isinstance(error, Mapping) else None
-    found = (entry.get("MessageId") for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else ()
-    return tuple(name for name in found if isinstance(name, str))
-
-
-def _in_brackets(body: Json | None) -> str:
-    ids = _message_ids(body)
-    return f" ({', '.join(ids)})" if ids else ""
