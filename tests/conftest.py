@@ -34,6 +34,13 @@ def _locks_of_its_own() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """A shell starts background jobs with SIGINT ignored, and what tests start would ignore it too."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _plain_prompt() -> Iterator[None]:
     """A virtual environment exports a PS1 of its own, which every shell that a test starts would show instead of its prompt."""
     kept = os.environ.pop("PS1", None)
