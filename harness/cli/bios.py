@@ -134,7 +134,7 @@ def apply(asked: Application, said: Lines) -> Page:
         if asked.attributes is not None and not changed.story.earlier and (mistakes := changed.story.plan.mistakes):
             told = "; ".join(f"{mistake.attribute}: {mistake.reason}" for mistake in mistakes)
             raise UsageMistake(f"{asked.attributes}: {told}; nothing was changed")
-        return Page(_told(machine, platform, changed, asked), _status(machine, platform, changed))
+        return Page(_told(machine, platform, changed, asked), _status(machine, platform, changed, asked))
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,8 @@ def _told(machine: Machine, platform: Platform, changed: Changed, asked: Applica
         lines.append("read back as wanted, no BIOS job is left, nothing is pending")
     if found := forbidden(story, platform.bios.forbidden_events):
         told = "; ".join(f"{event} {event.text}".rstrip() for event in found)
-        lines.append(f"but the start with them logged what platform {platform.name} forbids: {told}")
+        how = "but" if _is_held_to_events(asked) else "warning:"
+        lines.append(f"{how} the start with them logged what platform {platform.name} forbids: {told}")
     return [*lines, *(f"not yet: {rest}" for rest in _remaining(machine)), _handed_over(machine)]
 
 
@@ -329,9 +330,15 @@ def _handed_over(machine: Machine) -> str:
     return f"hand-over: {machine.handover.line()}"
 
 
-def _status(machine: Machine, platform: Platform, changed: Changed) -> int:
+def _is_held_to_events(asked: Application) -> bool:
+    """The platform's own settings are to start without what it forbids; a one-off set promises nothing of the rest."""
+    return asked.attributes is None
+
+
+def _status(machine: Machine, platform: Platform, changed: Changed, asked: Application) -> int:
     """What remains after a boot that is still to come differs all the same; a start that logs what is forbidden is no good one."""
     stop = changed.story.stop
-    if stop is None:
-        return FAILED if _remaining(machine) or forbidden(changed.story, platform.bios.forbidden_events) else 0
-    return BROKEN if stop.blame is Blame.BENCH or isinstance(stop.error, BenchError) else FAILED
+    if stop is not None:
+        return BROKEN if stop.blame is Blame.BENCH or isinstance(stop.error, BenchError) else FAILED
+    is_bad_start = _is_held_to_events(asked) and forbidden(changed.story, platform.bios.forbidden_events)
+    return FAILED if _remaining(machine) or is_bad_start else 0
