@@ -106,6 +106,7 @@ def test_more_copies_than_a_queue_holds_are_timed_as_well(machine):
     assert cells(many)[0, 1]["enabled"] == pytest.approx(cells(few)[0, 1]["enabled"], rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_ninth_peer_is_never_asked_for(judged):
     found = judged("1x12")
     assert {(gpu.peers, gpu.stopped) for gpu in found.report.gpus} == {(8, 0)}
@@ -136,6 +137,7 @@ def test_wrong_bytes_are_caught_by_integrity_with_their_class_and_the_memories_a
         assert found.pair(source, target).wrong.damage is damage
 
 
+@pytest.mark.slow
 def test_only_dropped_writes_are_wrong_when_only_writes_are_dropped(judged):
     wrong = judged("2x3", "dropped:0>4").pair(0, 4)
     assert (wrong.wrong.way, wrong.bad * 2) == ("write", wrong.checked)
@@ -195,6 +197,7 @@ def test_a_card_that_tells_no_reasons_is_not_called_healthy_in_that(judged):
     assert "p2p.hardware-slowdown" in [taken.name for taken in found.every()["link", 0].measurements]
 
 
+@pytest.mark.slow
 def test_a_copy_faster_than_its_link_did_not_happen(judged):
     found = judged("2x3", "impossible:0>5")
     assert list(found.failed()) == [("path", 0)]
@@ -202,6 +205,7 @@ def test_a_copy_faster_than_its_link_did_not_happen(judged):
     assert "it did not happen as timed" in found.failed()["path", 0]
 
 
+@pytest.mark.slow
 def test_a_wedged_copy_costs_two_gpus_and_the_others_go_on(judged):
     found = judged("2x3", "wedged:0>4")
     assert list(found.failed()) == [("watchdog", 0), ("watchdog", 4)]
@@ -241,6 +245,7 @@ def test_redirecting_switch_ports_are_evidence_beside_staged_copies(machine):
     assert f"access control on the way: {port} RR/CR" in found.failed()["path", 1]
 
 
+@pytest.mark.slow
 def test_copies_that_are_sent_up_and_down_again_are_caught_by_both_ways_at_once_and_by_nothing_else(machine):
     """One way they are as fast as their uplink, fast enough for every other check."""
     made = with_redirects(machine("2x3", "redirected:0"), range(3))
@@ -262,6 +267,7 @@ def test_copies_that_redirecting_ports_make_share_an_uplink_are_done_one_after_t
     assert all("alone" not in cell for cell in cells(lines).values())
 
 
+@pytest.mark.slow
 def test_where_access_control_cannot_be_read_a_control_shows_that_company_lowers_copies(machine):
     """All of one kind are lowered alike, so none of them looks odd among its like: one of them alone tells."""
     together, alone = machine("1x4", "redirected:0").p2p(), machine("1x4", "redirected:0").p2p("--serial")
@@ -303,6 +309,7 @@ def test_both_ways_at_once_give_twice_the_rate_of_one(judged):
         assert pair.both == pytest.approx(2 * pair.enabled, rel=0.02), (pair.source, pair.target)
 
 
+@pytest.mark.slow
 def test_shifts_show_how_much_leaves_each_switch(judged):
     shifts = judged("2x3").report.shifts
     crossing = [(shift.by, shift.copies) for shift in shifts if shift.group == "0000:10:00.0"]
@@ -321,6 +328,7 @@ def test_contexts_may_live_for_a_pair_a_round_or_the_run_with_the_same_result(ma
     assert len(cells(lines)) == 6
 
 
+@pytest.mark.slow
 def test_a_gpu_that_falls_off_the_bus_is_named_by_its_xid(judged):
     found = judged("2x3", "fallen:4")
     assert list(found.failed()) == [("watchdog", 4)]
@@ -339,6 +347,7 @@ def test_an_xid_of_a_gpu_that_goes_on_is_told_as_it_comes_and_fails_that_gpu(jud
     assert len(found.report.tried) == 6
 
 
+@pytest.mark.slow
 def test_a_gpu_that_cuda_cannot_open_is_lost_and_no_crash(judged):
     found = judged("2x3", "lost:2")
     assert list(found.failed()) == [("watchdog", 2)]
@@ -346,6 +355,7 @@ def test_a_gpu_that_cuda_cannot_open_is_lost_and_no_crash(judged):
     assert len(found.report.tried) == 20
 
 
+@pytest.mark.slow
 def test_a_foreign_process_that_holds_peers_is_the_benchs_and_is_named(judged):
     found = judged("1x9", "held:3>5")
     finding = found.every()["preflight", ""]
@@ -354,6 +364,7 @@ def test_a_foreign_process_that_holds_peers_is_the_benchs_and_is_named(judged):
     assert len(found.report.tried) == 72
 
 
+@pytest.mark.slow
 def test_writes_that_collapse_when_several_gpus_write_are_caught_by_contention_only(judged):
     found = judged("2x4", "collapse:1")
     assert list(found.failed()) == [("contention", "switch1")]
@@ -362,6 +373,7 @@ def test_writes_that_collapse_when_several_gpus_write_are_caught_by_contention_o
     assert "every GPU to the k-th next at once, written/read GB/s over the uplink: +1 " in found.failed()["contention", "switch1"]
 
 
+@pytest.mark.slow
 def test_a_pair_that_the_driver_rules_out_is_told_by_path(judged):
     found = judged("2x3", "cannot:0>1 cannot:1>0")
     assert list(found.failed()) == [("path", 0), ("path", 1)]

@@ -29,7 +29,13 @@ def modelled(view, worker, *arguments):
     [
         ("nvml", ("--watch", "0"), "held:0>5", {"p2p.preflight"}),
         ("telemetry", ("--seconds", "0.1"), "", set()),
-        ("p2p", ("--loops", "2"), "held:0>5 dropped:0>4 fallen:3", {"p2p.preflight", "p2p.integrity.dropped", "p2p.watchdog"}),
+        pytest.param(
+            "p2p",
+            ("--loops", "2"),
+            "held:0>5 dropped:0>4 fallen:3",
+            {"p2p.preflight", "p2p.integrity.dropped", "p2p.watchdog"},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_every_field_of_the_model_is_one_of_the_real_worker(machine, worker, arguments, faults, modelled_faults):

@@ -177,6 +177,7 @@ def test_what_waits_for_a_restart_is_cleared_by_name_or_gone_on_with(bench):
     assert bench.is_clean
 
 
+@pytest.mark.slow
 def test_two_settings_that_lock_each_other_take_two_boots(bench, profile, tmp_path):
     bench.machine.controller.bios.current["NodeInterleave"] = "Enabled"
     clusters = bench.machine.controller.bios.generation.by_name["SubNumaCluster"].values

@@ -11,6 +11,7 @@ from harness.cli.tape import tolerance_of
 from harness.errors import UsageMistake
 
 
+@pytest.mark.slow
 def test_the_model_recorded_twice_tells_the_same(shell, tmp_path):
     for folder in ("one", "two"):
         assert shell(f'"${{bringup[@]}}" run --bench model-lqd8360 --record --tapes {folder}').returncode == 0

@@ -24,7 +24,17 @@ def healthy(tmp_path_factory):
     return names(folder / "reports" / "latest")
 
 
-@pytest.mark.parametrize("fault", ["bmc.auth", "bios.job-state", "boot.post-halt", "pcie.uplink", "gpu.nvml", "resnet50.nan"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "bmc.auth",
+        "pcie.uplink",
+        *(
+            pytest.param(fault, marks=pytest.mark.slow)
+            for fault in ("bios.job-state", "boot.post-halt", "gpu.nvml", "resnet50.nan")
+        ),
+    ],
+)
 def test_a_machine_on_fire_has_the_cases_of_a_healthy_one(bringup, healthy, fault):
     done = bringup("run", "--bench", "model-lqd8360", "--live", "--fault", fault)
     assert done.status in (1, 3), done.out

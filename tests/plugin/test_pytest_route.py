@@ -61,6 +61,7 @@ def test_outcomes_are_those_of_bringup_run(tmp_path, bringup):
     assert cases(tmp_path) == {case: (line["outcome"], line["blame"]) for case, line in own.cases.items()}
 
 
+@pytest.mark.slow
 def test_outcomes_agree_on_a_machine_on_fire_too(tmp_path, bringup):
     fault = ("--bringup-fault", "pcie.chain-link")
     done = run_pytest(tmp_path, *BENCH, "--bringup-live", "--bringup-apply", *fault)
@@ -70,6 +71,7 @@ def test_outcomes_agree_on_a_machine_on_fire_too(tmp_path, bringup):
     assert cases(tmp_path) == {case: (line["outcome"], line["blame"]) for case, line in own.cases.items()}
 
 
+@pytest.mark.slow
 def test_the_other_order_gives_the_same_verdicts_and_values(tmp_path):
     for name in ("ahead", "back"):
         (tmp_path / name).mkdir()
@@ -80,6 +82,7 @@ def test_the_other_order_gives_the_same_verdicts_and_values(tmp_path):
     assert values(tmp_path / "ahead") == values(tmp_path / "back")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["test_every_gpu_trains_at_full_width", "test_values_read_back"])
 def test_one_test_by_k_gives_the_verdict_of_the_whole_run(tmp_path, test):
     for name in ("all", "one"):

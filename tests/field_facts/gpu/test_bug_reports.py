@@ -68,6 +68,7 @@ def test_report_1_nccl_tests_324_ten_gpus_in_one_process_crash_with_711_though_p
     assert (made.faults(crashed), made.warnings(crashed)) == ([], ["peer-limit"])
 
 
+@pytest.mark.slow
 def test_report_2_nccl_356_more_than_ten_rtx_8000_get_too_many_peers_when_contexts_are_made(made, tested):
     assert LIMIT in told_of_limit(made, "failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_TOO_MANY_PEERS: resources exhausted")
     found = tested("1x11")
@@ -189,6 +190,7 @@ def test_report_16_nccl_199_a_hang_that_is_only_slow_is_told_apart(made):
     assert "ACS" in made.told(analysis, "crawl")
 
 
+@pytest.mark.slow
 def test_report_17_nccl_606_a_pair_that_hangs_costs_its_own_time_limit_only(tested):
     found = tested("1x4", "wedged:0>1")
     assert set(found.failed()) == {("watchdog", 0), ("watchdog", 1)}
@@ -204,6 +206,7 @@ def test_report_18_nccl_814_peer_copies_slower_than_through_the_host_are_told_wi
     assert "root complex" in made.told(analysis, "slower")
 
 
+@pytest.mark.slow
 def test_report_19_nccl_tests_74_good_pairs_and_slow_collectives_need_the_stage_of_many_at_once(tested, made):
     classes = [["X" if a == b else "NV4" if a // 2 == b // 2 else "NODE" for b in range(4)] for a in range(4)]
     sample = made.p2p_sample(

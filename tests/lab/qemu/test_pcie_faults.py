@@ -174,7 +174,7 @@ def test_what_the_start_meets_needs_no_deed(fault):
     assert rig(frozenset({fault})).deeds == ()
 
 
-@pytest.mark.parametrize("fault", TOLD)
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=() if fault == BUSES else pytest.mark.slow) for fault in TOLD])
 def test_the_tape_of_a_fault_replays_to_the_same_first_failing_check(tmp_path, fault):
     ran = run(tmp_path, "--replay", "--tapes", str(TAPES / TOLD[fault].tape))
     assert ran.screen.startswith("REPLAY of bench virtual-r640: no machine is touched. The recording's source is 'virtual-lab'")
