@@ -61,7 +61,9 @@ def test_a_drafted_bench_is_checked_and_not_overwritten(tmp_path):
     assert file.read_text() == before
     checked = bringup("bench", "check", "r640-07", cwd=tmp_path)
     assert checked.returncode == 2
-    assert "BRINGUP_BMC_PASSWORD is not set" in checked.stderr
+    *problems, last = checked.stderr.splitlines()
+    assert last == f"bringup: {len(problems)} problems"
+    assert "BRINGUP_BMC_PASSWORD is not set" in problems[-1]
 
 
 @pytest.mark.parametrize("name", ["../evil", "a b", ".hidden", "-x"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness import locator
 from harness.bench import NO_PIN, PLACEHOLDER, Bench, placeholders
+from harness.cli.streams import complain
 from harness.config import survey
 from harness.errors import ConfigError, UsageMistake
 
@@ -61,7 +62,7 @@ def draft(name: str, source: str | None, *, force: bool) -> list[Path]:
 def describe(name: str) -> Iterator[str]:
     """What a bench and its platform say, one line a thing, as far as they can be read.
 
-    Raises UsageMistake at the end with everything that is wrong, one line each.
+    Raises UsageMistake at the end where something is wrong; of several things each is told in a line of its own before.
     """
     text, file = locator.read_bench(name)
     bench, found = survey(Bench, text, str(file))
@@ -71,9 +72,12 @@ def describe(name: str) -> Iterator[str]:
         problems += placeholders(bench, str(file))
         yield from _describe_platform(bench, file, problems)
         yield from _describe_reach(bench, str(file), problems)
+    if len(problems) == 1:
+        raise problems[0]
+    for problem in problems:
+        complain(str(problem))
     if problems:
-        lines = [str(problem) for problem in problems]
-        raise UsageMistake("\n".join([f"{len(lines)} problems:", *lines]) if len(lines) > 1 else lines[0])
+        raise UsageMistake(f"{len(problems)} problems")
 
 
 def _describe_platform(bench: Bench, file: Path, problems: list[UsageMistake]) -> Iterator[str]:
