@@ -5,7 +5,7 @@ Messages are the project's own: they say what a key takes and what kind of value
 
 from __future__ import annotations
 
-import tomllib
+import math
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from harness.errors import ConfigError
 from harness.limits import Limit, limit_from_toml
+from harness.toml import parse_toml
 from harness.units import parse_quantity
 
 SCHEMA = 1
@@ -39,8 +40,8 @@ def load(model: type[M], text: str, where: str) -> M:
 def survey(model: type[M], text: str, where: str) -> tuple[M | None, tuple[ConfigError, ...]]:
     """Read ``text`` as ``model``, or say everything that is wrong with it, unknown keys first. Raises nothing."""
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        table = parse_toml(text)
+    except ValueError as error:
         return None, (ConfigError(where, f"not valid TOML: {error}"),)
     schema = table.get("schema", SCHEMA)
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
@@ -85,9 +86,13 @@ def quantity_in(unit: str) -> Any:
     def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError(f"takes a quantity such as {_sample(unit)}, not {kind_of(value)}")
-        if not isinstance(value, str):
-            return float(value)
-        return parse_quantity(value).in_unit(unit).value
+        try:
+            number = parse_quantity(value).in_unit(unit).value if isinstance(value, str) else float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise ValueError(f"takes a finite number such as {_sample(unit)}")
+        return number
 
     return BeforeValidator(read)
 

@@ -164,6 +164,10 @@ def matches(pattern: str) -> Limit:
     return Limit("matches", (pattern,))
 
 
+_WIDEST_BITS = 64
+"""Of a whole number; no register and no count needs more."""
+
+
 def limit_from_toml(value: object, unit: str = "", *, words: bool = True) -> Limit:
     """Read a limit as TOML gives it; quantities are converted to ``unit`` and a number without quotes is in it.
 
@@ -221,16 +225,23 @@ def _bound(value: object, unit: str, *, words: bool) -> Value:
     if isinstance(value, bool) and not is_number:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise ValueError("takes a finite number: nothing would ever fail, or everything would")
-        return value
+        return _finite(value)
     if not isinstance(value, str):
         raise ValueError(f"takes {'a number' if is_number else 'a word, a number or a limit table'}, not {_kind_of(value)}")
     if not is_number:
         return value
     if not unit:
         raise ValueError(f"takes a number without unit and quotes, such as 0.85, not {value!r}")
-    return parse_quantity(value).in_unit(unit).value
+    return _finite(parse_quantity(value).in_unit(unit).value)
+
+
+def _finite(value: float) -> float:
+    """``value`` as it is, a whole number too. Raises ValueError for one that no measurement can be compared with."""
+    if isinstance(value, int) and value.bit_length() > _WIDEST_BITS:
+        raise ValueError(f"takes a number of at most {_WIDEST_BITS} bits")
+    if not math.isfinite(value):
+        raise ValueError("takes a finite number: nothing would ever fail, or everything would")
+    return value
 
 
 def _kind_of(value: object) -> str:
@@ -241,7 +252,7 @@ def _kind_of(value: object) -> str:
 
 def _percent(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        percent = float(value)
+        percent = float(_finite(value))
     else:
         quantity = parse_quantity(str(value))
         if quantity.unit not in ("", "%"):

@@ -1,6 +1,7 @@
 import contextlib
 import io
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -398,3 +399,30 @@ def test_tapes_may_be_a_folder_of_tapes_one_tape_or_the_name_of_one(tmp_path, mo
     assert locator.find_tape("toy", Path("toy-broken")).resolve() == tmp_path / "fixtures/tapes/toy-broken"
     with pytest.raises(UsageMistake, match="no tape of bench 'toy' in elsewhere"):
         locator.find_tape("toy", Path("elsewhere"))
+
+
+HUGE = "1" + "0" * 400
+
+
+@pytest.mark.parametrize("value", [HUGE, f"{{ at_most = {HUGE} }}", f"{{ between = [1, {HUGE}] }}", "1e999", "{ at_least = inf }"])
+def test_a_number_beyond_all_measure_is_one_line(value):
+    text = re.sub(r"(?m)^spread = .*$", f"spread = {value}", PLATFORM)
+    assert text != PLATFORM
+    with pytest.raises(ConfigError, match=r"resnet50\.spread: takes a"):
+        load_platform(text, "p.toml")
+
+
+@pytest.mark.parametrize("value", [HUGE, '"1e999 s"', "inf"])
+def test_a_time_beyond_all_measure_is_one_line(value):
+    text = re.sub(r"(?m)^no_progress = .*$", f"no_progress = {value}", PLATFORM)
+    assert text != PLATFORM
+    with pytest.raises(ConfigError, match="no_progress: takes a finite number"):
+        load_platform(text, "p.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [(".".join("a" * 200_000) + " = 1", "line 1 has more than 100 dots"), ("a = " + "[" * 100_000, "too deep")]
+)
+def test_a_file_that_would_end_python_s_reader_is_one_line(text, says):
+    with pytest.raises(ConfigError, match=says):
+        load_platform(text, "p.toml")

@@ -11,13 +11,13 @@ import os
 import re
 import secrets
 import stat
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.errors import ConfigError, UsageMistake
+from harness.toml import parse_toml
 
 LARGEST = 4 * 1024 * 1024
 """Bytes of the largest file that is read; an export of all settings of a machine has under a tenth of a megabyte."""
@@ -27,9 +27,6 @@ DEEPEST = 16
 
 _WIDEST = 64
 """Bits of the largest whole number; no setting needs more."""
-
-_DOTS = 100
-"""Dots in a line of TOML; a key with so many parts is nested deeper than any setting."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -48,7 +45,7 @@ def read_document(file: Path) -> dict[str, Any]:
     is_json = file.suffix.lower() == ".json"
     text = _text(file)
     try:
-        document = _from_json(text) if is_json else _from_toml(text)
+        document = _from_json(text) if is_json else parse_toml(text)
     except RecursionError:
         raise ConfigError(str(file), f"is nested deeper than {DEEPEST} tables and lists") from None
     except ValueError as error:
@@ -125,14 +122,6 @@ def _kind(mode: int) -> str:
 
 def _from_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_table_of, parse_constant=_refuse_number)
-
-
-def _from_toml(text: str) -> Any:
-    """Python's reader needs memory by the square of a key's parts: 100,000 of them, 200 kB, end the process."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.count(".") > _DOTS and not line.lstrip().startswith("#"):
-            raise ValueError(f"line {number} has more than {_DOTS} dots")
-    return tomllib.loads(text)
 
 
 def _table_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import TapeError
+from harness.toml import parse_toml
 
 HEADER = "tape.toml"
 SCHEMA = 1
@@ -68,12 +68,12 @@ def read_info(folder: Path) -> TapeInfo:
     """Read the header of a tape. Raises TapeError, naming the file, where it is missing, damaged or of a newer schema."""
     path = folder / HEADER
     try:
-        table = tomllib.loads(path.read_bytes().decode("utf-8"))
+        table = parse_toml(path.read_bytes().decode("utf-8"))
     except FileNotFoundError:
         raise TapeError(f"{folder}: no tape here ({HEADER} is missing); record one with `bringup run --record`") from None
     except OSError as error:
         raise TapeError(f"{path}: cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:
         raise TapeError(f"{path}: not valid TOML: {error}") from None
     schema = table.pop("schema", None)
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:

@@ -29,7 +29,7 @@ def refused(file, says, read=read_attributes):
     [
         ("deep.json", '{"A":' + "[" * DEEP + "]" * DEEP + "}", "is nested deeper than 16"),
         ("deep.json", '{"a":' * DEEP + "1" + "}" * DEEP, "is nested deeper than 16"),
-        ("deep.toml", "A = " + "[" * DEEP + "]" * DEEP, "is nested deeper than 16"),
+        ("deep.toml", "A = " + "[" * DEEP + "]" * DEEP, "is not TOML: tables and lists are nested too deep"),
         ("deep.toml", ".".join("a" * DEEP) + " = 1", "line 1 has more than 100 dots"),
         ("deep.toml", ".".join("a" * 90) + " = 1", "is nested deeper than 16"),
         ("half.json", '{"Asset\\ud800Tag": "x"}', "a name holds half a character"),
