@@ -16,6 +16,7 @@ from pathlib import Path
 
 from harness.bench import Bench, load_bench
 from harness.errors import ConfigError, UsageMistake
+from harness.files import read_plain
 from harness.platform import Platform, load_platform
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -65,7 +66,7 @@ def read_bench(name: str) -> tuple[str, Path]:
         hint = f"; did you mean {near[0]!r}?" if near else "."
         known = ", ".join(bench_names()) or "none"
         raise UsageMistake(f"no bench {name!r}{hint} Known: {known}. `bringup bench new` drafts one.")
-    return _text(file, "bench"), file
+    return read_plain(file, "bench file"), file
 
 
 def find_platform(name: str, beside: Path | None = None) -> tuple[Platform, Path]:
@@ -73,7 +74,7 @@ def find_platform(name: str, beside: Path | None = None) -> tuple[Platform, Path
     siblings = () if beside is None else (beside.parent.parent / "platforms" / f"{name}.toml", beside.parent / f"{name}.toml")
     for file in siblings:
         if file.is_file() and file.resolve() != (beside.resolve() if beside else None):
-            return load_platform(_text(file, "platform"), str(file)), file
+            return load_platform(read_plain(file, "platform file"), str(file)), file
     found = _find("platforms", name)
     if found is None:
         names = platform_names()
@@ -84,7 +85,7 @@ def find_platform(name: str, beside: Path | None = None) -> tuple[Platform, Path
             key="platform",
             nearest=near[0] if near else "",
         )
-    return load_platform(_text(found, "platform"), str(found)), found
+    return load_platform(read_plain(found, "platform file"), str(found)), found
 
 
 def find_tape(bench: str, tapes: Path | None = None) -> Path:
@@ -114,13 +115,3 @@ def _find(kind: str, name: str) -> Path | None:
         if file.is_file():
             return file
     return None
-
-
-def _text(file: Path, kind: str) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageMistake(f"no {kind} file {file}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(str(file), f"cannot be read: {reason}") from None

@@ -77,6 +77,14 @@ def test_the_example_of_a_baseline_is_understood():
     assert (entry.component, entry.deny) == ("25227", ("7.00.00.00",))
 
 
+def test_the_example_of_a_waiver_is_understood():
+    from harness.waivers import load_waivers
+
+    (text,) = [text for kind, text in BLOCKS if kind == "toml" and "[[waiver]]" in text]
+    (waiver,) = load_waivers(text, "README.md").entries
+    assert (waiver.ticket, waiver.expires.year) == ("LAB-123", 2027)
+
+
 def test_the_bundled_tape_can_be_recorded_as_shown(person):
     command, _ = [line for line in SHOWN if "--record" in line]
     done = run(person, command)
@@ -109,7 +117,9 @@ def test_the_example_check_runs(person):
 def test_the_example_bench_is_understood(person):
     from harness.bench import load_bench
 
-    bench, ssh, console, fabric = [text for kind, text in BLOCKS if kind == "toml" and "[[firmware]]" not in text]
+    bench, ssh, console, fabric = [
+        text for kind, text in BLOCKS if kind == "toml" and not text.startswith(("[[firmware]]", "[[waiver]]"))
+    ]
     bench = bench.replace("sha256:...", "sha256:" + "ab" * 32)
     assert load_bench(bench, "README.md").bmc is not None
     reached = load_bench(bench + ssh, "README.md").host

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import secrets
 import stat
@@ -17,10 +16,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.errors import ConfigError, UsageMistake
+from harness.files import kind_of_file, read_plain
 from harness.toml import parse_toml
-
-LARGEST = 4 * 1024 * 1024
-"""Bytes of the largest file that is read; an export of all settings of a machine has under a tenth of a megabyte."""
 
 DEEPEST = 16
 """Tables and lists in one another; settings need four."""
@@ -30,20 +27,11 @@ _WIDEST = 64
 
 _HALF = re.compile("[\ud800-\udfff]")
 
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISLNK, "a link"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-
 
 def read_document(file: Path) -> dict[str, Any]:
     """The table in a TOML file, or in a JSON file by its ending. Raises UsageMistake for no file, ConfigError for a bad one."""
     is_json = file.suffix.lower() == ".json"
-    text = _text(file)
+    text = read_plain(file)
     try:
         document = _from_json(text) if is_json else parse_toml(text)
     except RecursionError:
@@ -66,7 +54,7 @@ def check_target(file: Path, *, force: bool) -> None:
     except OSError as error:
         raise UsageMistake(f"cannot write {file}: {error.strerror}") from None
     if found is not None and not stat.S_ISREG(found.st_mode):
-        raise UsageMistake(f"{file} is {_kind(found.st_mode)}, and only a plain file is written over; name another one")
+        raise UsageMistake(f"{file} is {kind_of_file(found.st_mode)}, and only a plain file is written over; name another one")
     if found is not None and not force:
         raise UsageMistake(f"{file} exists; --force overwrites it")
     if not file.parent.is_dir():
@@ -85,39 +73,6 @@ def write_document(document: Mapping[str, Any], file: Path, *, force: bool) -> N
         raise UsageMistake(f"cannot write {file}: {error.strerror}") from None
     finally:
         fresh.unlink(missing_ok=True)
-
-
-def _text(file: Path) -> str:
-    try:
-        data = _bytes(file)
-    except FileNotFoundError:
-        raise UsageMistake(f"no file {file}") from None
-    except OSError as error:
-        raise ConfigError(str(file), f"cannot be read: {error.strerror}") from None
-    if len(data) > LARGEST:
-        raise ConfigError(str(file), f"has more than {LARGEST // 1024 // 1024} MiB: that is no file of settings")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(str(file), "cannot be read: not UTF-8 text") from None
-
-
-def _bytes(file: Path) -> bytes:
-    """What a plain file holds, at most one byte too many. Raises OSError, and ConfigError for anything but a plain file."""
-    # without blocking: a pipe that nobody writes to would be waited for, for ever
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise ConfigError(str(file), f"cannot be read: it is {_kind(mode)}, and a plain file is needed")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(LARGEST + 1)
-    finally:
-        os.close(descriptor)
-
-
-def _kind(mode: int) -> str:
-    return next((kind for is_such, kind in _KINDS if is_such(mode)), "no plain file")
 
 
 def _from_json(text: str) -> Any:

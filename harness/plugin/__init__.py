@@ -28,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--bringup-stage", action="append", default=[], metavar="NAME", help="run only this stage (repeatable)")
     group.addoption("--bringup-fault", action="append", default=[], metavar="ID", help="switch on a fault of the virtual lab")
     group.addoption("--bringup-lab-driver", metavar="DIR", help="run a modelled machine's GPU workers on these driver libraries")
+    group.addoption("--bringup-waivers", metavar="FILE", help="what somebody answers for until a date")
     group.addoption("--bringup-tapes", metavar="DIR", help="where tapes are read and written")
     group.addoption("--bringup-report", metavar="DIR", default="reports", help="where reports are written (default: reports)")
 
@@ -58,5 +59,6 @@ def _names_a_run(config: pytest.Config) -> bool:
         "fault",
         "tapes",
         "lab_driver",
+        "waivers",
     )
     return any(config.getoption(f"bringup_{name}") for name in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.plugin.measuring import Measure
@@ -12,7 +13,8 @@ class Case:
     """One test for one slot or uplink, and what became of it.
 
     ``parts`` are the slots it stands for: one, those behind an uplink, or none; ``has_nothing`` means that the platform lacks
-    what the check judges. ``outcome`` is empty until there is one. ``attachments`` are paths below the run's folder.
+    what the check judges. ``outcome`` is empty until there is one. ``attachments`` are paths below the run's folder,
+    ``waiver`` says who answers for it (see harness.plugin.waiving).
     """
 
     check: str
@@ -30,6 +32,7 @@ class Case:
     began: float = 0.0
     measure: Measure | None = None
     attachments: tuple[str, ...] = ()
+    waiver: Mapping[str, str] | None = None
 
     @property
     def id(self) -> str:
@@ -45,6 +48,11 @@ class Case:
     def failed(self) -> bool:
         """True where the case failed or broke."""
         return self.outcome in ("failed", "error")
+
+    @property
+    def has_fallen_short(self) -> bool:
+        """True where it failed or broke, whether or not somebody answers for it."""
+        return self.failed or self.waiver is not None
 
     def fail(self, blame: str, message: str) -> None:
         """Take the first failure as the case's own; a later one only adds to its message."""

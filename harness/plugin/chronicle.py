@@ -74,6 +74,7 @@ class Chronicle:
             took=0.0 if case.stage == HARNESS else self._clock.now() - case.began,
             at=self._clock.now(),
             attachments=list(case.attachments),
+            waiver=case.waiver,
         )
         self._ledger.checkpoint()
         if case.stage != HARNESS:

@@ -49,7 +49,8 @@ def uplinks_of(run: Run) -> tuple[Uplink, ...]:
 def order(items: list[pytest.Item], run: Run) -> list[pytest.Item]:
     """Give every item its case, keep the selected stages in order, and return what was left out.
 
-    Raises UsageMistake where two checks share an id, a check names no known stage, or a suite that was named has no test.
+    Raises UsageMistake where two checks share an id, a check names no known stage, a suite that was named has no test, or
+    a waiver is about none of them.
     """
     for suite in run.settings.suites:
         if not any(item.path.is_relative_to(suite.resolve()) for item in items):
@@ -57,6 +58,8 @@ def order(items: list[pytest.Item], run: Run) -> list[pytest.Item]:
     for item in items:
         item.stash[CASE] = _case_of(item, run)
     _refuse_doubles(items)
+    if run.waiving is not None:
+        run.waiving.waivers.check_names((case.id, case.check) for case in (item.stash[CASE] for item in items))
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:

@@ -219,9 +219,12 @@ def bmc_parts(bringup_run: Run, fabric: Fabric | None) -> BmcInventory | None:
 
 
 @pytest.fixture(scope="session")
-def gpus(host: Host) -> Inventory:
+def gpus(bringup_run: Run, host: Host) -> Inventory:
     """Fact: the GPUs as the driver sees them."""
-    return read_inventory(host)
+    seen = read_inventory(host)
+    if seen.driver:
+        bringup_run.identify({"driver": seen.driver})
+    return seen
 
 
 @pytest.fixture(scope="session")

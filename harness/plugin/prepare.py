@@ -7,13 +7,15 @@ from pathlib import Path
 
 from harness import locator
 from harness.bench import Bench
-from harness.clock import VirtualClock
+from harness.clock import VirtualClock, wall_time
 from harness.consent import Consent
 from harness.errors import TapeError, UsageMistake
+from harness.files import read_plain
 from harness.platform import Platform, Slot
 from harness.plugin.reach import Reach, reach_model, reach_real, reach_virtual
 from harness.plugin.run import Run
 from harness.plugin.settings import Settings, check_stages
+from harness.plugin.waiving import Waiving
 from harness.procedures.bios.danger import check_dangers
 from harness.procedures.stages import STAGES, not_run
 from harness.record.seal import digest
@@ -22,6 +24,7 @@ from harness.tape.player import Player
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
 from harness.tape.tracks import Tracks
+from harness.waivers import load_waivers
 
 
 def prepare(settings: Settings) -> Run:
@@ -42,8 +45,12 @@ def prepare(settings: Settings) -> Run:
         raise UsageMistake("--fault changes a simulated machine; a replay has none: use --live")
     if settings.lab_driver is not None and (settings.mode == "replay" or bench.lab is None or bench.lab.grade != "model"):
         raise UsageMistake("--lab-driver is for a live run of a modelled machine: name such a bench, and --live or --record")
+    waivers = None if settings.waivers is None else read_plain(settings.waivers, "waivers file")
     run = _choose(settings, bench, bench_file, platform, slots)
     run.checksums = {"bench": digest(bench_file.read_bytes()), "platform": digest(platform_file.read_bytes())}
+    if waivers is not None:
+        run.waiving = Waiving(load_waivers(waivers, str(settings.waivers)), platform.name, wall_time().date())
+        run.checksums |= {"waivers": digest(waivers.encode())}
     return run
 
 

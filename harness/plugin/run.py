@@ -29,6 +29,7 @@ from harness.plugin.evidence import Evidence
 from harness.plugin.folder import make_folder
 from harness.plugin.measuring import Measure
 from harness.plugin.settings import Settings
+from harness.plugin.waiving import Waiving
 from harness.ports import HttpAsks, HttpQuestion, Lanes, OnLine
 from harness.procedures.guard import GuardedBmc, GuardedFabric
 from harness.procedures.handover import Handover
@@ -71,6 +72,7 @@ class Run:
     recorder: Recorder | None = None
     player: Player | None = None
     checksums: Mapping[str, str] = field(default_factory=dict)
+    waiving: Waiving | None = None
     insist_on_lock: Callable[[], None] = lambda: None
     lanes: Lanes = field(default_factory=Lanes)
     handover: Handover = field(init=False)
@@ -210,7 +212,10 @@ class Run:
         return case.measure
 
     def end_case(self, case: Case) -> None:
-        """Record what became of a case and move the gates. A check that a vital one was blocked by is as vital."""
+        """Record what became of a case and move the gates, whoever answers for it: a waiver opens none.
+
+        A check that a vital one was blocked by is as vital.
+        """
         if case.is_vital and case.outcome == CaseOutcome.BLOCKED and (blocker := _BLOCKER.match(case.message)):
             self._vital.add(blocker[1])
         if case.failed:
@@ -221,6 +226,8 @@ class Run:
                 if all(slot.name in self.gates.lost for slot in self.slots):
                     self.gates.close(case.stage, f"BLOCKED by {case.id}: no part is left")
         case.attachments = self._evidence.of(case.check) if case.failed else ()
+        if self.waiving is not None:
+            self.waiving.apply(case, self._identity)
         self.cases.append(case)
         self.chronicle.end_case(case)
 
@@ -248,6 +255,8 @@ class Run:
     def _conclude(self, chronicle: Chronicle) -> None:
         self._judge_the_tape()
         verdict = self._verdict()
+        for text in [] if self.waiving is None else self.waiving.unused(self._identity):
+            chronicle.note(text)
         if self.recorder is not None:
             try:
                 self._keep_recording(self.recorder, chronicle, verdict)
@@ -264,7 +273,7 @@ class Run:
 
         Loud, unless a case failed.
         """
-        if self.player is None or self.interrupted or any(case.failed for case in self.cases):
+        if self.player is None or self.interrupted or any(case.has_fallen_short for case in self.cases):
             return
         if swallowed := self.player.disagreements:
             self.harness_fails("harness.tape-miss", "\n".join(swallowed))
@@ -284,9 +293,9 @@ class Run:
             return
         target = self.settings.tape_of(self.bench.name)
         is_there = target.exists()
-        if verdict.exit != 0:
+        if verdict.exit != 0 or any(case.waiver is not None for case in self.cases):
             kept = "was left as it was" if is_there else "was not written"
-            chronicle.note(f"the tape {target} {kept}: only a run that passed makes one")
+            chronicle.note(f"the tape {target} {kept}: only a run in which everything passed makes one")
             return
         recorder.keep(target, self._tape_info())
         chronicle.note(f"the tape {target} was {'replaced' if is_there else 'written'}")

@@ -50,6 +50,7 @@ class Settings:
     """What one run was asked to do. ``apply`` None: not said, so only a modelled machine may be changed.
 
     ``lab_driver`` is a folder with driver libraries without hardware, on which a modelled machine's GPU workers really run.
+    ``waivers`` is a file of what somebody answers for (harness.waivers).
     ``steal_lock`` is the owner's exact name from whom the machine's lock is taken, "" for nobody's.
     """
 
@@ -66,6 +67,7 @@ class Settings:
     report: Path = Path("reports")
     tapes: Path | None = None
     lab_driver: Path | None = None
+    waivers: Path | None = None
     command: tuple[str, ...] = ()
     watcher: Watcher = field(default_factory=NoWatcher)
 

@@ -115,11 +115,26 @@ class MeasurementRecord:
 
 
 @dataclass(frozen=True)
+class WaiverRecord:
+    """Who answers for a case that did not pass: ``expires`` is an ISO 8601 date, ``outcome`` the case's without the waiver."""
+
+    check: str = ""
+    ticket: str = ""
+    owner: str = ""
+    expires: str = ""
+    reason: str = ""
+    outcome: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.ticket} ({self.owner}, until {self.expires}): {self.reason}"
+
+
+@dataclass(frozen=True)
 class CaseRecord:
     """A case: a check for one slot (or for the whole machine) and how it ended; ``id`` as in PlannedCase.
 
     ``information``: it ran behind a degraded gate, so a pass does not improve the verdict. ``attachments`` are relative to
-    the run's folder.
+    the run's folder. ``waiver`` is there for a case that was waived only.
     """
 
     id: str
@@ -134,6 +149,7 @@ class CaseRecord:
     took: float = 0.0
     at: float = 0.0
     attachments: tuple[str, ...] = ()
+    waiver: WaiverRecord | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -209,6 +225,10 @@ class Record:
         """The planned cases that have no line: the run ended before them."""
         reached = {case.id for case in self.cases}
         return tuple(plan for plan in self.planned if plan.id not in reached)
+
+    def waived(self) -> tuple[CaseRecord, ...]:
+        """The cases that did not pass and that somebody answers for."""
+        return tuple(case for case in self.cases if case.outcome == CaseOutcome.WAIVED)
 
     def failed(self) -> tuple[CaseRecord, ...]:
         """The cases that failed, whoever is to blame."""

@@ -32,6 +32,7 @@ class CaseOutcome(StrEnum):
     BLOCKED = "blocked"
     NOT_MEASURED = "not measured"
     NOT_APPLICABLE = "not applicable"
+    WAIVED = "waived"
 
 
 LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
@@ -82,6 +83,7 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
             ("took", 0.0),
             ("at", 0.0),
             ("attachments", ()),
+            ("waiver", None),
         ),
         "exhibit": (("name", ""), ("version", EXHIBIT), ("data", MappingProxyType({})), ("at", 0.0)),
         "handover": (("text", ""),),
@@ -95,7 +97,9 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
 ``values`` and, for an exact number, ``within`` in percent. A plan line lists the cases to come, each an object with ``case``,
 ``check``, ``stage``, ``slot`` and ``title``, so that a record which ends early still says what it never reached. An exhibit
 holds facts that a page draws and nothing judges (see harness.procedures.exhibits): of one name the last one counts. The run
-line's ``checksums`` are the SHA-256 of the bench's and the platform's file. ``results.schema.json`` says the same to programs.
+line's ``checksums`` are the SHA-256 of the bench's and the platform's file, and of the waivers'. A case that was waived says by
+which waiver: an object with ``check``, ``ticket``, ``owner``, ``expires`` (ISO 8601), ``reason`` and ``outcome``, the case's own
+without it; for all others it is null. ``results.schema.json`` says the same to programs.
 """
 
 TIMES = frozenset({"at", "took"})

@@ -27,6 +27,7 @@ from harness.record.entries import (
     RunInfo,
     StageRecord,
     TapeInfo,
+    WaiverRecord,
 )
 from harness.record.lines import EXHIBIT, FILE_NAME, LINES, SCHEMA, CaseOutcome
 
@@ -243,7 +244,14 @@ def _case(line: Line, damage: list[str]) -> CaseRecord:
         took=_number(line, "took") or 0.0,
         at=_number(line, "at") or 0.0,
         attachments=_texts(line, "attachments"),
+        waiver=_waiver(line.get("waiver")),
     )
+
+
+def _waiver(waiver: object) -> WaiverRecord | None:
+    if not isinstance(waiver, dict):
+        return None
+    return WaiverRecord(**{key: _text(waiver, key) for key in WaiverRecord.__dataclass_fields__})
 
 
 def _end(line: Line) -> EndRecord:

@@ -85,8 +85,8 @@ def conclude(
     unmeasured, and may hold stages. ``not_run`` are stages that were wanted and did not run; leave out those that nobody asked for.
     ``unreached`` are ids of cases that were planned and never began, for somebody ended the run early.
 
-    A case behind a degraded gate (``information``) counts like any other when it fails, and not at all when it passes. A run in
-    which nothing passed is incomplete.
+    A waived case fails nothing and is no pass. A case behind a degraded gate (``information``) counts like any other when it
+    fails, and not at all when it passes. A run in which nothing passed is incomplete.
     """
     listed = tuple(cases)
     failed = {at_fault(case) for case in listed if case.outcome in (CaseOutcome.FAILED, CaseOutcome.ERROR)}
@@ -119,4 +119,4 @@ def at_fault(case: Ended) -> Blame:
 def _is_missing(case: Ended, optional: Collection[str]) -> bool:
     if case.outcome == CaseOutcome.NOT_MEASURED:
         return case.check not in optional and case.id not in optional
-    return case.outcome not in (CaseOutcome.PASSED, CaseOutcome.NOT_APPLICABLE)
+    return case.outcome not in (CaseOutcome.PASSED, CaseOutcome.NOT_APPLICABLE, CaseOutcome.WAIVED)

@@ -54,6 +54,7 @@ class StageLine:
             (self.summary.failed, "failed"),
             (self.summary.blocked, "blocked"),
             (self.summary.not_measured, "not measured"),
+            (self.summary.waived, "waived"),
             (self.summary.not_applicable, "not applicable"),
             (self.summary.unreached, "never reached"),
         )
@@ -125,7 +126,7 @@ def _lead(record: Record, failed: Sequence[Failure]) -> Failure | None:
 
 
 def _alarm(record: Record) -> str:
-    alarms = [case for case in record.failed() if take_apart(case.message).is_alarm]
+    alarms = [case for case in (*record.failed(), *record.waived()) if take_apart(case.message).is_alarm]
     return "DATA CORRUPTION: do not use this machine" if alarms else ""
 
 
@@ -209,6 +210,7 @@ def _state(summary: StageSummary) -> tuple[str, str]:
         (summary.state == "not run", "○", "not run"),
         (summary.not_measured, "?", "not measured"),
         (summary.blocked, "⊘", "in part blocked" if summary.passed else "blocked"),
+        (summary.waived, "w", "in part waived" if summary.passed else "waived"),
         (summary.passed, "✓", "passed"),
     )
     return next(((glyph, said) for does, glyph, said in holds if does), ("○", "nothing ran"))

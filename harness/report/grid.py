@@ -24,15 +24,16 @@ class Mark(IntEnum):
     NOT_APPLICABLE = 1
     PASSED = 2
     MARGINAL = 3
-    NOT_REACHED = 4
-    BLOCKED = 5
-    NOT_MEASURED = 6
-    FAILED = 7
+    WAIVED = 4
+    NOT_REACHED = 5
+    BLOCKED = 6
+    NOT_MEASURED = 7
+    FAILED = 8
 
     @property
     def glyph(self) -> str:
         """One character that says it without colour."""
-        return " ○✓~…⊘?✗"[self]
+        return " ○✓~w…⊘?✗"[self]
 
     @property
     def words(self) -> str:
@@ -47,6 +48,7 @@ _OF_OUTCOME = {
     CaseOutcome.BLOCKED: Mark.BLOCKED,
     CaseOutcome.NOT_MEASURED: Mark.NOT_MEASURED,
     CaseOutcome.NOT_APPLICABLE: Mark.NOT_APPLICABLE,
+    CaseOutcome.WAIVED: Mark.WAIVED,
 }
 
 

@@ -51,7 +51,12 @@ def word(record: Record) -> str:
 
 
 def verdict_and_fault(record: Record) -> str:
-    """The verdict's word and whom it concerns."""
+    """The verdict's word, whom it concerns, and how much somebody answers for."""
+    waived = len(record.waived())
+    return _verdict(record) + (f"; {waived} waived" if waived else "")
+
+
+def _verdict(record: Record) -> str:
     shown = word(record)
     if shown == PASSED:
         passed = sum(case.outcome == CaseOutcome.PASSED for case in record.cases)

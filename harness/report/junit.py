@@ -35,6 +35,7 @@ _SKIPPED = {
     CaseOutcome.BLOCKED: "BLOCKED",
     CaseOutcome.NOT_MEASURED: "NOT MEASURED",
     CaseOutcome.NOT_APPLICABLE: "NOT APPLICABLE",
+    CaseOutcome.WAIVED: "WAIVED",
 }
 _NOTES_ROOM = 400
 _INFORMATION = "for information: the stage ran on the parts present; a pass here does not improve the verdict"

@@ -30,6 +30,7 @@ class StageSummary:
     blocked: int
     not_measured: int
     not_applicable: int
+    waived: int
     unreached: int
     information: bool
     first_failure: str
@@ -43,6 +44,7 @@ class StageSummary:
             CaseOutcome.FAILED: self.failed,
             CaseOutcome.BLOCKED: self.blocked,
             CaseOutcome.NOT_MEASURED: self.not_measured,
+            CaseOutcome.WAIVED: self.waived,
         }
         return gate_word(self.gate, counts) if self.state == "ended" else self.state
 
@@ -78,7 +80,7 @@ def gate_word(gate: str, counts: Mapping[str, int]) -> str:
     failed = counts.get(CaseOutcome.FAILED, 0) + counts.get(CaseOutcome.ERROR, 0)
     if counts.get(CaseOutcome.PASSED, 0) or (failed and gate != "open"):
         return gate
-    if failed or counts.get(CaseOutcome.NOT_MEASURED, 0):
+    if failed or counts.get(CaseOutcome.NOT_MEASURED, 0) or counts.get(CaseOutcome.WAIVED, 0):
         return "none passed"
     return "blocked" if counts.get(CaseOutcome.BLOCKED, 0) else "nothing ran"
 
@@ -133,6 +135,7 @@ def _stage(record: Record, name: str) -> StageSummary:
         blocked=counts[CaseOutcome.BLOCKED],
         not_measured=counts[CaseOutcome.NOT_MEASURED],
         not_applicable=counts[CaseOutcome.NOT_APPLICABLE],
+        waived=counts[CaseOutcome.WAIVED],
         unreached=len(_of_stage(record.unreached, name)),
         information=any(case.information for case in cases),
         first_failure=f"{failed[0].id}: {first_sentence(failed[0].message) or 'no message'}" if failed else "",

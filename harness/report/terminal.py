@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.limits import Outcome
-from harness.record.entries import MeasurementRecord, Record
+from harness.record.entries import CaseRecord, MeasurementRecord, Record
 from harness.record.verdict import BROKEN, FAILED, HARNESS_ERROR, PASSED
 from harness.report.hanging import hang
 from harness.report.headline import headline, word
@@ -50,6 +50,7 @@ def render_terminal(record: Record, console: Console, *, page: Path | None = Non
     _print_missing(console, not_measured(record))
     for failure in failures(record):
         _print_failure(console, failure)
+    _print_waived(console, record.waived())
     console.print()
     for text in (*record.notes, *record.handovers):
         _say(console, text)
@@ -62,7 +63,8 @@ def _print_stages(console: Console, stages: Sequence[StageSummary]) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("stage", overflow="fold")
     table.add_column("gate", overflow="fold")
-    for name in ("passed", "failed", "blocked", "not\nmeasured", "n/a"):
+    any_waived = any(stage.waived for stage in stages)
+    for name in ("passed", "failed", "blocked", "not\nmeasured", "n/a", *(["waived"] if any_waived else [])):
         table.add_column(name, justify="right", no_wrap=True)
     for stage in stages:
         table.add_row(
@@ -73,6 +75,7 @@ def _print_stages(console: Console, stages: Sequence[StageSummary]) -> None:
             _count(stage.blocked),
             _count(stage.not_measured, "yellow"),
             _count(stage.not_applicable),
+            *([_count(stage.waived, "yellow")] if any_waived else []),
         )
     console.print()
     console.print(table)
@@ -144,6 +147,23 @@ def _print_failure(console: Console, failure: Failure) -> None:
     others = [case.id for case in failure.cases[_FULL_MESSAGES:]]
     if others:
         _say(console, f"and the same check for {listed(others, _LIST)}")
+
+
+def _print_waived(console: Console, waived: Sequence[CaseRecord]) -> None:
+    """What did not pass and who answers for it; cases of one waiver stand together."""
+    by_waiver: dict[str, list[CaseRecord]] = {}
+    for case in waived:
+        by_waiver.setdefault(str(case.waiver or "a waiver that the record does not tell"), []).append(case)
+    if by_waiver:
+        _title(console, "Waived", style="bold yellow")
+    for waiver, cases in list(by_waiver.items())[:_ROWS]:
+        named = f"{listed([case.id for case in cases], _LIST)} ({', '.join(dict.fromkeys(_without(case) for case in cases))})"
+        _indented(console, [f"{named} by {one_line(waiver, 400)}"])
+    _print_rest(console, len(by_waiver), "waivers")
+
+
+def _without(case: CaseRecord) -> str:
+    return case.waiver.outcome if case.waiver is not None else "unknown"
 
 
 def _is_dump(lines: Sequence[str]) -> bool:

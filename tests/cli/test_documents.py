@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from harness.cli.attributes import read_attributes, read_unit
-from harness.cli.documents import DEEPEST, LARGEST, check_target, read_document, write_document
+from harness.cli.documents import DEEPEST, check_target, read_document, write_document
 from harness.errors import ConfigError, UsageMistake
+from harness.files import LARGEST
 
 DEEP = 100_000
 

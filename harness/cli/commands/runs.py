@@ -35,6 +35,9 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     steal_lock: StealLockOption = "",
     stage: Annotated[list[str] | None, typer.Option("--stage", metavar="NAME", help="Run only this stage.")] = None,
     suite: Annotated[list[Path] | None, typer.Option("--suite", metavar="PATH", help="Add checks of your own.")] = None,
+    waivers: Annotated[
+        Path | None, typer.Option("--waivers", metavar="FILE", help="What somebody answers for until a date.")
+    ] = None,
     report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where to write reports.")] = Path("reports"),
     tapes: TapesOption = None,
     lab_driver: Annotated[
@@ -79,6 +82,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         report=report,
         tapes=tapes,
         lab_driver=lab_driver,
+        waivers=waivers,
         command=("bringup", *sys.argv[1:]),
     )
     with orderly_ends():

@@ -25,6 +25,7 @@ def render_markdown(record: Record) -> str:
             for failed in failures(record)
         ],
     )
+    lines += _section("Waived", [f"`{_code(case.id)}` by {_plain(str(case.waiver))}" for case in record.waived()])
     lines += _section("Outside limits", [_plain(str(measurement)) for measurement in outside_limits(record)])
     lines += _section("Not measured", [_plain(f"{missing.what}: {missing.reason}") for missing in not_measured(record)])
     lines += _section("Left on the machine", [_plain(text) for text in record.handovers[-1:]])
@@ -32,9 +33,9 @@ def render_markdown(record: Record) -> str:
 
 
 def _stages(record: Record) -> list[str]:
-    rows = ["| stage | gate | passed | failed | blocked | not measured |", "|---|---|---:|---:|---:|---:|"]
+    rows = ["| stage | gate | passed | failed | blocked | not measured | waived |", "|---|---|---:|---:|---:|---:|---:|"]
     for stage in summarise(record):
-        counts = " | ".join(str(count) for count in (stage.passed, stage.failed, stage.blocked, stage.not_measured))
+        counts = " | ".join(str(count) for count in (stage.passed, stage.failed, stage.blocked, stage.not_measured, stage.waived))
         rows.append(f"| {_plain(stage.stage)} | {_plain(stage.leaves)} | {counts} |")
     return rows
 

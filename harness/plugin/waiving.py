@@ -1,0 +1,52 @@
+"""Letting cases go that somebody answers for, at the moment they end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from harness.errors import Blame
+from harness.plugin.case import Case
+from harness.record.lines import CaseOutcome
+from harness.waivers import Waiver, Waivers, unused
+
+
+@dataclass
+class Waiving:
+    """The waivers of one run, and which of them were used. ``today`` decides which have expired."""
+
+    waivers: Waivers
+    platform: str
+    today: date
+    _used: set[Waiver] = field(default_factory=set)
+
+    def apply(self, case: Case, identity: Mapping[str, str]) -> None:
+        """Let a case go that a waiver covers; where the waiver does not hold, say in its message why."""
+        waiver = self.waivers.for_case(case.id, case.check)
+        if waiver is None or not _can_be_waived(case):
+            return
+        if objections := waiver.objections(self.platform, identity, self.today):
+            case.message = f"{case.message}\nnot waived: {', '.join(objections)}; {waiver}"
+            return
+        self._used.add(waiver)
+        case.waiver = {
+            "check": waiver.check,
+            "ticket": waiver.ticket,
+            "owner": waiver.owner,
+            "expires": waiver.expires.isoformat(),
+            "reason": waiver.reason,
+            "outcome": case.outcome,
+        }
+        case.message = f"WAIVED by {waiver}\nwithout it: {case.outcome}\n{case.message}".rstrip()
+        case.outcome = CaseOutcome.WAIVED
+
+    def unused(self, identity: Mapping[str, str]) -> list[str]:
+        """What to say at the end of the waivers that let nothing go."""
+        return unused(self.waivers, self._used, self.platform, identity, self.today)
+
+
+def _can_be_waived(case: Case) -> bool:
+    """What the product failed, what was not measured, and what was blocked; never what the bench or the harness failed."""
+    is_the_products = case.outcome == CaseOutcome.FAILED and case.blame == Blame.PRODUCT
+    return is_the_products or case.outcome in (CaseOutcome.NOT_MEASURED, CaseOutcome.BLOCKED)

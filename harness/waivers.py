@@ -1,0 +1,129 @@
+"""Waivers: what somebody answers for until a date, although the machine does not pass it.
+
+    [[waiver]]                                  a case that failed as the product's, or was not measured
+    check = "pcie.width[jbogA/slot03]"          by its check or by its own id
+    platform = "lqd8360"                        on machines of this platform
+    bios = { matches = '2\\.21\\..*' }            with firmware within these limits (bios, idrac, driver)
+    reason, ticket, owner                       said wherever the waiver is used
+    expires = 2027-01-31                        its last day
+
+A waiver lets a case go; it passes nothing, and no gate opens by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from typing import Annotated
+
+from pydantic import Field
+
+from harness.config import AnyLimit, Model, load
+from harness.errors import ConfigError
+from harness.limits import Limit, Outcome
+
+NEVER = frozenset(("bmc.auth", "bmc.identity", "bmc.tls"))
+"""Checks that keep the harness off the wrong machine: nobody can answer for these."""
+
+FIRMWARE = ("bios", "idrac", "driver")
+"""What a waiver may be bound to, by the names of the record's identity."""
+
+_Words = Annotated[str, Field(min_length=1, pattern=r"\S")]
+
+
+class Waiver(Model):
+    """One entry. ``check`` is a check's id or a case's, ``expires`` the last day on which it holds."""
+
+    check: _Words
+    platform: _Words
+    reason: _Words
+    ticket: _Words
+    owner: _Words
+    expires: date
+    bios: AnyLimit | None = None
+    idrac: AnyLimit | None = None
+    driver: AnyLimit | None = None
+
+    def covers(self, case: str, check: str) -> bool:
+        """True where it names the case or its check."""
+        return self.check in (case, check)
+
+    def objections(self, platform: str, identity: Mapping[str, str], today: date) -> list[str]:
+        """Why it does not hold here and today; empty where it does."""
+        told = [f"it is for platform {self.platform}"] if platform != self.platform else []
+        limits: dict[str, Limit | None] = {"bios": self.bios, "idrac": self.idrac, "driver": self.driver}
+        for name, limit in limits.items():
+            if limit is None:
+                continue
+            version = identity.get(name)
+            if not version:
+                told.append(f"it is for {name} {limit}, and the machine has not told its own")
+            elif limit.judge(version) is Outcome.FAIL:
+                told.append(f"it is for {name} {limit}, and the machine has {version}")
+        return [*told, f"it expired after {self.expires}"] if today > self.expires else told
+
+    def __str__(self) -> str:
+        return f"{self.ticket} ({self.owner}, until {self.expires}): {self.reason}"
+
+
+class _File(Model):
+    schema_: int = Field(default=1, alias="schema")
+    waivers: tuple[Waiver, ...] = Field(default=(), alias="waiver")
+
+
+@dataclass(frozen=True)
+class Waivers:
+    """The entries of one file. ``where`` names it."""
+
+    entries: tuple[Waiver, ...] = ()
+    where: str = ""
+
+    def for_case(self, case: str, check: str) -> Waiver | None:
+        """The entry about a case; one that names the case itself comes before one that names its check."""
+        found = [entry for entry in self.entries if entry.covers(case, check)]
+        return min(found, key=lambda entry: entry.check != case) if found else None
+
+    def check_names(self, cases: Iterable[tuple[str, str]]) -> None:
+        """Raise ConfigError for an entry about what no run has; ``cases`` are the ids of all cases with those of their checks."""
+        known = {name for pair in cases for name in pair}
+        for number, entry in enumerate(self.entries, 1):
+            if entry.check not in known:
+                near = get_close_matches(entry.check, known, n=1)
+                raise ConfigError(
+                    self.where, f"no check or case {entry.check!r}", key=f"waiver {number}: check", nearest=near[0] if near else ""
+                )
+
+
+def load_waivers(text: str, where: str) -> Waivers:
+    """Read a file of waivers. Raises ConfigError with one line, for two about one thing and one about what keeps from harm too."""
+    entries = load(_File, text, where).waivers
+    for number, entry in enumerate(entries, 1):
+        if entry.check.partition("[")[0] in NEVER or entry.check.startswith("harness."):
+            why = "it keeps runs honest and off other machines"
+            raise ConfigError(where, f"{entry.check} is never waived: {why}", key=_key(number))
+    for (one, first), (other, second) in _pairs(entries):
+        if first.check == second.check and first.platform == second.platform:
+            raise ConfigError(where, f"waivers {one} and {other} are both about {first.check}; keep one", key=_key(other))
+    return Waivers(entries, where)
+
+
+def unused(waivers: Waivers, used: Collection[Waiver], platform: str, identity: Mapping[str, str], today: date) -> list[str]:
+    """One sentence for each entry that let nothing go, with what there is to say of it."""
+    told = []
+    for entry in waivers.entries:
+        if entry in used:
+            continue
+        why = ", ".join(entry.objections(platform, identity, today)) or "nothing that it covers failed"
+        told.append(f"waiver of {entry.check} was not used: {why}; {entry}")
+    return told
+
+
+def _key(number: int) -> str:
+    return f"waiver {number}: check"
+
+
+def _pairs(entries: Sequence[Waiver]) -> list[tuple[tuple[int, Waiver], tuple[int, Waiver]]]:
+    numbered = list(enumerate(entries, 1))
+    return [(one, other) for at, one in enumerate(numbered) for other in numbered[at + 1 :]]
