@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BenchError
+from harness.record import qualification as qualified
 from harness.record.entries import Record
 from harness.record.reader import read_record
 from harness.report.junit import render_junit
@@ -16,11 +17,12 @@ from harness.report.page import render_html
 
 @dataclass(frozen=True)
 class Reports:
-    """What was read and where its renderings are."""
+    """What was read and where its renderings are; ``qualification`` is None for a run that is none."""
 
     record: Record
     junit: Path
     page: Path
+    qualification: Path | None = None
 
 
 def write_reports(folder: Path) -> Reports:
@@ -30,10 +32,13 @@ def write_reports(folder: Path) -> Reports:
     cannot be written; a report that was there before is then still there.
     """
     record = read_record(folder)
-    reports = Reports(record, folder / "junit.xml", folder / "report.html")
+    qualification = None if qualified.objections(record) else folder / qualified.FILE_NAME
+    reports = Reports(record, folder / "junit.xml", folder / "report.html", qualification)
     junit, page = render_junit(record), render_html(record)
     _replace(reports.junit, junit)
     _replace(reports.page, page)
+    if qualification is not None:
+        _replace(qualification, qualified.qualification_text(record))
     return reports
 
 

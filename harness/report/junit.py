@@ -43,16 +43,53 @@ _INFORMATION = "for information: the stage ran on the parts present; a pass here
 
 def render_junit(record: Record) -> str:
     """The record as JUnit XML, encoded as UTF-8 when written."""
-    properties = _properties(record)
-    root = ET.Element("testsuites", name=headline(record))
-    suites = [(stage, _stage_cases(record, stage)) for stage in record.stage_names]
-    for name, cases in [*suites, ("bringup", [_verdict_case(record)])]:
-        root.append(_suite(name, cases, properties))
+    return _document(headline(record), _suites(record))
+
+
+def merge_junit(records: Sequence[Record]) -> str:
+    """Several runs as one file: each run's suites under its name, and attachments by the paths of their run's folders.
+
+    Cases keep their names within their suite; suites and class names begin with the run's, so that none hides another.
+    """
+    names = _run_names(records)
+    suites = [suite for record, name in zip(records, names, strict=True) for suite in _suites(record, name)]
+    return _document(f"{len(records)} runs: {', '.join(names)}", suites)
+
+
+def _run_names(records: Sequence[Record]) -> list[str]:
+    """The ids of the runs without what would part a class name; one that stands twice is numbered."""
+    named = [_disarmed(one_line(record.run.id, 100)).replace(".", "_") or "run" for record in records]
+    return [f"{name} ({named[: at + 1].count(name)})" if named[:at].count(name) else name for at, name in enumerate(named)]
+
+
+def _document(name: str, suites: Sequence[ET.Element]) -> str:
+    root = ET.Element("testsuites", name=one_line(name))
+    root.extend(suites)
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     root.set("time", _seconds(sum(float(suite.get("time", "0")) for suite in root)))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _suites(record: Record, run: str = "") -> list[ET.Element]:
+    """The suites of one record; of a run with a name among others, under that name."""
+    properties = _properties(record)
+    listed = [(stage, _stage_cases(record, stage)) for stage in record.stage_names]
+    suites = [_suite(name, cases, properties) for name, cases in [*listed, ("bringup", [_verdict_case(record)])]]
+    for suite in suites if run else ():
+        suite.set("name", f"{run}: {suite.get('name')}")
+        for case in suite.iter("testcase"):
+            case.set("classname", f"{run}.{case.get('classname')}")
+        for output in suite.iter("system-out"):
+            output.text = _below(record, output.text or "")
+    return suites
+
+
+def _below(record: Record, text: str) -> str:
+    """``text`` with its attachments' paths below the run's folder, as the one who renders sees it."""
+    folder = "" if record.path is None else record.path.parent.as_posix()
+    return text.replace("[[ATTACHMENT|", f"[[ATTACHMENT|{_disarmed(one_line(folder))}/") if folder not in ("", ".") else text
 
 
 def _suite(name: str, cases: Sequence[TestCase], properties: dict[str, str]) -> ET.Element:

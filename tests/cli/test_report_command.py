@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cli.run import compare_runs, print_report, report_again
+from harness.cli.report import compare_runs, print_report, report_again
 from harness.errors import UsageMistake
 from harness.record.ledger import Ledger
 
@@ -43,13 +43,13 @@ def test_an_unfinished_record_is_rendered_and_not_called_done(write, tmp_path, c
 
 @pytest.mark.parametrize("form", ["html", "junit", "csv", "md"])
 def test_an_unfinished_record_in_another_form_is_not_called_done_either(write, tmp_path, capsys, form):
-    assert print_report(write("cut", ended=False), tmp_path, form) == 3
+    assert print_report([write("cut", ended=False)], tmp_path, form, None) == 3
     assert "no whole record" in capsys.readouterr().err
-    assert print_report(write("whole"), tmp_path, form) == 0
+    assert print_report([write("whole")], tmp_path, form, None) == 0
 
 
 def test_two_runs_are_compared_on_the_terminal_and_on_a_page(write, tmp_path, capsys):
-    assert compare_runs([write("before"), write("after", bios="2.21.2")], tmp_path, "") == 0
+    assert compare_runs([write("before"), write("after", bios="2.21.2")], tmp_path) == 0
     out = capsys.readouterr().out
     assert "2 runs of the machine ABC1234" in out
     assert "bios: 2.12.2 -> 2.21.2" in out
@@ -58,7 +58,7 @@ def test_two_runs_are_compared_on_the_terminal_and_on_a_page(write, tmp_path, ca
 
 
 def test_a_comparison_with_an_unfinished_run_says_so(write, tmp_path, capsys):
-    assert compare_runs([write("before"), write("cut", ended=False)], tmp_path, "html") == 3
+    assert print_report([write("before"), write("cut", ended=False)], tmp_path, "html", None) == 3
     shown = capsys.readouterr()
     assert shown.out.startswith("<!DOCTYPE html>")
     assert str(tmp_path / "cut") in shown.err
@@ -66,10 +66,10 @@ def test_a_comparison_with_an_unfinished_run_says_so(write, tmp_path, capsys):
 
 
 def test_a_form_for_one_run_is_refused_for_two_before_anything_is_written(write, tmp_path):
-    with pytest.raises(UsageMistake, match="--format junit takes one run"):
-        compare_runs([write("before"), write("after")], tmp_path, "junit")
+    with pytest.raises(UsageMistake, match="--format csv takes one run"):
+        print_report([write("before"), write("after")], tmp_path, "csv", None)
     with pytest.raises(UsageMistake, match="no run 'nothing'"):
-        compare_runs(["before", "nothing"], tmp_path, "")
+        compare_runs(["before", "nothing"], tmp_path)
     assert not (tmp_path / "comparison.html").exists()
 
 
@@ -77,4 +77,20 @@ def test_a_comparison_that_cannot_be_written_is_one_line(write, tmp_path):
     names = [str(tmp_path / write("before")), str(tmp_path / write("after"))]
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageMistake, match="cannot write the report"):
-        compare_runs(names, tmp_path / "file", "")
+        compare_runs(names, tmp_path / "file")
+
+
+def test_a_form_is_written_whole_to_a_file(write, tmp_path, capsys):
+    target = tmp_path / "collector" / "r640-07.prom"
+    assert print_report([write("whole")], tmp_path, "prometheus", target) == 0
+    assert 'bringup_run_verdict{bench="r640-07"' in target.read_text()
+    assert [path.name for path in target.parent.iterdir()] == ["r640-07.prom"]
+    assert capsys.readouterr().out == ""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageMistake, match="cannot write the report"):
+        print_report([write("again")], tmp_path, "prometheus", tmp_path / "file" / "x.prom")
+
+
+def test_what_is_no_qualification_says_why(write, tmp_path):
+    with pytest.raises(UsageMistake, match="this run is no qualification: stages were not run to their end: bmc, bios"):
+        print_report([write("whole")], tmp_path, "qualification", None)

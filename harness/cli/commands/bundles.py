@@ -21,7 +21,7 @@ def bundle(
 ) -> None:
     """Pack a run into one archive, redacted once more, with a list of checksums: what to send to somebody who was not there."""
     from harness.cli.bundle import bundle as pack
-    from harness.cli.run import find_run
+    from harness.cli.report import find_run
 
     folder = find_run(run_folder, reports)
     packed = pack(folder, output or Path(f"{folder.resolve().name}.tar.gz"), force=force)

@@ -95,17 +95,32 @@ def report(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="A run's folder, or its id below --report.")],
     reports: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where reports are.")] = Path("reports"),
     form: Annotated[
-        str, typer.Option("--format", metavar="html|junit|ocp|prometheus|csv|md", help="Print it in this form instead.")
+        str,
+        typer.Option("--format", metavar="html|junit|ocp|prometheus|csv|md|qualification", help="Print it in this form instead."),
     ] = "",
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="With --format: write it there, whole or not at all.")
+    ] = None,
 ) -> None:
     """Render the reports of a run again from its record; of several runs, compare them with the first."""
-    from harness.cli.run import compare_runs, print_report, report_again
+    from harness.cli.report import compare_runs, print_report, report_again
+    from harness.errors import UsageMistake
 
-    if len(runs) > 1:
-        status = compare_runs(runs, reports, form)
+    if output is not None and not form:
+        raise UsageMistake("--output takes one form: give --format too")
+    if form:
+        status = print_report(runs, reports, form, output)
     else:
-        status = print_report(runs[0], reports, form) if form else report_again(runs[0], reports)
+        status = compare_runs(runs, reports) if len(runs) > 1 else report_again(runs[0], reports)
     raise typer.Exit(status)
+
+
+@run_app.command()
+def dashboard() -> None:
+    """Print a Grafana dashboard for the last runs of many machines, from what --format prometheus writes of each."""
+    from harness.report.formats.dashboard import dashboard_text
+
+    typer.echo(dashboard_text(), nl=False)
 
 
 @run_app.command()

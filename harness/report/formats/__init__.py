@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from harness.errors import UsageMistake
 from harness.record.entries import Record
 
 
 def render_as(name: str) -> Callable[[Record], str]:
-    """The renderer of a format. Raises KeyError for a name that NAMES does not list."""
+    """The renderer of a format. Raises KeyError for a name that NAMES does not list.
+
+    That of ``qualification`` raises UsageMistake, with the reasons, for a run that is none.
+    """
     return _RENDERERS[name]()
 
 
@@ -48,6 +52,17 @@ def _ocp() -> Callable[[Record], str]:
     return render_ocp
 
 
+def _qualification() -> Callable[[Record], str]:
+    from harness.record.qualification import objections, qualification_text
+
+    def render(record: Record) -> str:
+        if told := objections(record):
+            raise UsageMistake(f"{record.path}: this run is no qualification: {'; '.join(told)}")
+        return qualification_text(record)
+
+    return render
+
+
 _RENDERERS: Mapping[str, Callable[[], Callable[[Record], str]]] = {
     "html": _html,
     "junit": _junit,
@@ -55,6 +70,7 @@ _RENDERERS: Mapping[str, Callable[[], Callable[[Record], str]]] = {
     "prometheus": _prometheus,
     "csv": _csv,
     "md": _markdown,
+    "qualification": _qualification,
 }
 
 NAMES = tuple(_RENDERERS)

@@ -1,6 +1,6 @@
 """Prometheus text exposition for node-exporter's collector folder: one file a machine, the last run.
 
-Rename it into place (``bringup report RUN --format prometheus > x.tmp && mv x.tmp x.prom``): the collector reads at any moment.
+``bringup report RUN --format prometheus --output x.prom`` replaces the file in one step: the collector reads at any moment.
 Words and truth values are no samples; ``bringup_case`` says how each check ended instead.
 """
 
@@ -43,7 +43,7 @@ def render_prometheus(record: Record) -> str:
 
 
 def _info(record: Record) -> Labels:
-    facts = {name: record.identity.get(name, "") for name in ("system", "bios", "idrac")}
+    facts = {name: record.identity.get(name, "") for name in ("system", "bios", "idrac", "driver")}
     return {**facts, "platform": record.run.platform, "harness": record.run.harness, "run": record.run.id}
 
 

