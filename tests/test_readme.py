@@ -33,14 +33,16 @@ def test_ci_keeps_both_promises():
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory):
-    """A folder to work in and a ``bringup`` on the path, shared by all commands in the order of the README."""
+    """A folder to work in and a ``bringup`` on the path, shared by all commands; there is a run, as the first of them leaves it."""
     folder = tmp_path_factory.mktemp("readme")
     (folder / "bin").mkdir()
     script = folder / "bin" / "bringup"
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m harness "$@"\n')
     script.chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "BRINGUP"))}
-    return folder, environment | {"PATH": f"{folder / 'bin'}:{environment['PATH']}"}
+    environment |= {"PATH": f"{folder / 'bin'}:{environment['PATH']}"}
+    subprocess.run("bringup run", shell=True, cwd=folder, env=environment, capture_output=True, timeout=300, check=True)
+    return folder, environment
 
 
 def run(person, command: str) -> subprocess.CompletedProcess[str]:

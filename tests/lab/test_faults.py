@@ -1,18 +1,25 @@
-"""Each fault of the catalogue is caught by the check it names, first; only its listed consequences fail beside it."""
+"""Each fault of the catalogue is caught by the check it names, first; only its listed consequences fail beside it.
+
+Its record is whole, and each line of it is one that the schema knows.
+"""
 
 import io
+import json
 import tempfile
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from harness.lab.catalogue import catalogue
 from harness.locator import suites
+from harness.record.schema import schema_text
 
 FAULTS = catalogue()
 HARMFUL = [fault for fault in FAULTS if not fault.is_benign]
@@ -43,28 +50,30 @@ class Ending:
         return self.outcome in ("failed", "error")
 
 
-def run_with(fault: str) -> tuple[int, list[Ending]]:
-    """One whole run on the model, in a process of its own; the exit status and how each case ended."""
+def run_with(fault: str) -> tuple[int, list[Ending], list[str]]:
+    """One whole run on the model; the exit status, how each case ended, and what the schema says of the record."""
     from harness.plugin.launch import launch
     from harness.plugin.settings import Settings
 
     faults = () if fault == HEALTHY else (fault,)
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         run = launch(Settings(bench="model-lqd8360", mode="live", faults=faults, report=Path(folder)))
+        lines = [json.loads(line) for line in (run.folder / "results.jsonl").read_text().splitlines()]
     endings = [Ending(case.id, case.check, case.stage, case.outcome, case.blame, case.message) for case in run.cases]
-    return run.verdict.exit, endings
+    return run.verdict.exit, endings, complaints(lines)
+
+
+def complaints(lines):
+    validator = Draft202012Validator(json.loads(schema_text()))
+    told = [f"line {line['seq']}: {found.message[:200]}" for line in lines for found in validator.iter_errors(line)]
+    return told if lines[-1]["kind"] == "end" else [*told, "the record has no end"]
 
 
 @pytest.fixture(scope="module")
-def swept(request):
-    """The runs of every selected fault, two at a time; ask by fault id."""
-    own = [item for item in request.session.items if item.path == request.path and "fault" in item.fixturenames]
-    wanted = {item.callspec.params["fault"].id for item in own}
-    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
-        runs = {fault: pool.submit(run_with, fault) for fault in [HEALTHY, *sorted(wanted)]}
-        yield lambda fault: runs[fault].result()
-        for run in runs.values():
-            run.cancel()
+def swept():
+    """The run with a fault, in a process of its own, by the fault's id; each runs once."""
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        yield cache(lambda fault: pool.submit(run_with, fault).result())
 
 
 @pytest.fixture
@@ -73,9 +82,9 @@ def healthy(swept):
 
 
 def test_the_healthy_model_passes_every_case(healthy):
-    status, cases = healthy
+    status, cases, complaints = healthy
     assert [case for case in cases if case.outcome != "passed"] == []
-    assert status == 0
+    assert (status, complaints) == (0, [])
 
 
 def test_fault_ids_are_unique():
@@ -88,7 +97,7 @@ def test_there_are_at_least_fifteen_faults_and_three_benign_ones():
 
 
 def test_every_check_of_the_suites_has_a_fault_that_fails_it(healthy):
-    _, cases = healthy
+    _, cases, _ = healthy
     checks = {case.check for case in cases}
     caught = {fault.caught_by for fault in HARMFUL}
     assert checks - caught == set()
@@ -98,20 +107,20 @@ def test_every_check_of_the_suites_has_a_fault_that_fails_it(healthy):
 
 @pytest.mark.parametrize("fault", params(HARMFUL))
 def test_a_fault_is_caught_by_its_check_first(swept, healthy, fault):
-    status, cases = swept(fault.id)
+    status, cases, complaints = swept(fault.id)
     failed = [case for case in cases if case.failed]
     assert failed, f"nothing failed; outcomes {Counter(case.outcome for case in cases)}"
     assert failed[0].check == fault.caught_by, [(case.id, case.message[:120]) for case in failed[:5]]
     assert {case.check for case in failed} <= {fault.caught_by, *fault.consequences}, [case.id for case in failed]
     assert {case.blame for case in failed if case.check == fault.caught_by} == {fault.blame.value}
     assert all(case.message.strip() for case in failed)
-    assert status == EXITS[fault.blame.value]
+    assert (status, complaints) == (EXITS[fault.blame.value], [])
     assert sorted(case.id for case in cases) == sorted(case.id for case in healthy[1])
 
 
 @pytest.mark.parametrize("fault", params(BENIGN))
 def test_a_benign_fault_fails_nothing(swept, healthy, fault):
-    status, cases = swept(fault.id)
+    status, cases, complaints = swept(fault.id)
     assert [(case.id, case.outcome, case.message[:200]) for case in cases if case.outcome != "passed"] == []
-    assert status == 0
+    assert (status, complaints) == (0, [])
     assert [case.id for case in cases] == [case.id for case in healthy[1]]

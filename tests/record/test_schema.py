@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from harness.lab.catalogue import catalogue
 from harness.limits import Outcome
 from harness.measurement import Measurement
 from harness.record.ledger import Ledger
@@ -185,11 +184,3 @@ def test_every_line_of_the_virtual_machines_run_is_valid(tmp_path):
     lines = run(tmp_path, "--bench", "virtual-r640", "--replay")
     assert complaints(lines) == []
     assert any(line.get("state") == "not run" for line in lines)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [fault.id for fault in catalogue()])
-def test_every_line_of_every_fault_is_valid(tmp_path, fault):
-    lines = run(tmp_path, "--bench", "model-lqd8360", "--live", "--fault", fault)
-    assert lines[-1]["kind"] == "end"
-    assert complaints(lines) == []
