@@ -30,6 +30,11 @@ def shipped() -> Path:
     return _PACKAGE / "_bundled"
 
 
+def packaged() -> Path:
+    """The folder of what came with an installed package; nothing is ever written there. In a clone there is no such folder."""
+    return _PACKAGE / "_bundled"
+
+
 def suites() -> Path:
     """The folder of the shipped suites."""
     return shipped() / "suites"

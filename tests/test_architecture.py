@@ -11,7 +11,7 @@ import harness
 ROOT = Path(harness.__file__).parent
 GROUND = {
     "errors", "clock", "units", "limits", "measurement", "part", "secret", "config", "platform", "bench", "consent", "ports",
-    "locator", "toml", "files", "waivers",
+    "locator", "toml", "files", "waivers", "versions",
 }  # fmt: skip
 MAY_IMPORT = {
     "ground": {"ground"},

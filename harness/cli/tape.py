@@ -1,41 +1,90 @@
-"""``bringup tape``: which tape is meant, what the scan says of it, and how two of them differ."""
+"""``bringup tape``: which tape is meant, what the scan says of it, how two of them differ, and what is kept of a run."""
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness import locator
 from harness.cli.streams import complain
+from harness.clock import wall_time
 from harness.errors import UsageMistake
+from harness.record.reader import read_record
+from harness.tape.currency import doubts
 from harness.tape.diff import Difference, Tolerance, compare_tapes
 from harness.tape.format import Tape
+from harness.tape.header import HEADER, read_info
+from harness.tape.library import replace_tape
 from harness.tape.scan import check_tape, summarise
 from harness.units import parse_quantity
 
 
-def check(names: Sequence[str], tapes: Path | None) -> tuple[list[str], bool]:
-    """One line a finding and one a tape, and whether all were clean."""
-    folders = [_folder(name, tapes) for name in names] or list(locator.tape_folders(tapes))
+def check(names: Sequence[str], tapes: Path | None, *, strict: bool = False) -> tuple[list[str], bool]:
+    """One line a finding and one a tape, and whether all were clean; a doubt about what a tape is worth is one if ``strict``."""
+    folders = [tape_folder(name, tapes) for name in names] or list(locator.tape_folders(tapes))
     if not folders:
         raise UsageMistake("no tape found; record one with `bringup run --bench NAME --record`")
     lines: list[str] = []
+    is_clean = True
     for folder in folders:
         findings = check_tape(folder)
-        lines += [f"{folder}: {finding}" for finding in findings]
-        if not findings:
-            lines.append(f"{folder}: clean")
-    return lines, not any(not line.endswith(": clean") for line in lines)
+        doubted = [] if findings else _doubts(folder)
+        lines += [f"{folder}: warning: {doubt}" for doubt in doubted if not strict]
+        findings += doubted if strict else []
+        is_clean = is_clean and not findings
+        lines += [f"{folder}: {finding}" for finding in findings or ["clean"]]
+    return lines, is_clean
+
+
+def _doubts(folder: Path) -> list[str]:
+    """What a replay of the tape would be told."""
+    info = read_info(folder)
+    try:
+        platform, _ = locator.find_platform(info.platform)
+    except UsageMistake:
+        platform = None
+    return doubts(info, platform, wall_time())
+
+
+def keep(run: Path, name: str, tapes: Path | None, *, force: bool) -> str:
+    """Put the recording of a live run among the tapes, whole, once the scan found nothing; what was kept, in one line.
+
+    Raises UsageMistake for a run without one, or one that never came to its end, and TapeError as ``replace_tape`` does.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise UsageMistake(f"{name!r} is no name for a tape: letters, digits, dot, dash and underscore")
+    record, source = read_record(run), run / "tape"
+    if not (source / HEADER).is_file():
+        raise UsageMistake(f"{run}: this run left no recording; only live runs do")
+    if record.end is None or record.truncated:
+        raise UsageMistake(f"{run}: this run never came to its end, so its recording is not whole")
+    target = (tapes or Path("fixtures") / "tapes") / name
+    is_there = target.exists()
+    if is_there and not force:
+        raise UsageMistake(f"{target} exists; --force replaces it, or choose another name")
+    replace_tape(target, lambda beside: _copy(source, beside))
+    info = read_info(target)
+    faults = f", with {', '.join(info.faults)}" if info.faults else ""
+    how = "replaced by" if is_there else "holds"
+    return (
+        f"{target} {how} the recording of {record.run.id}: bench {info.bench}, source {info.source}{faults}, {record.end.verdict}"
+    )
+
+
+def _copy(source: Path, beside: Path) -> None:
+    shutil.copytree(source, beside)
 
 
 def show(name: str, tapes: Path | None) -> list[str]:
     """What is on a tape."""
-    return list(summarise(_folder(name, tapes)))
+    return list(summarise(tape_folder(name, tapes)))
 
 
 def diff(one: str, other: str, tapes: Path | None, tolerances: Sequence[str]) -> list[Difference]:
     """How two recordings differ. Raises TapeError where one cannot be read."""
-    first, second = (Tape.open(_folder(name, tapes)) for name in (one, other))
+    first, second = (Tape.open(tape_folder(name, tapes)) for name in (one, other))
     return compare_tapes(first, second, tolerance_of(tolerances))
 
 
@@ -55,7 +104,8 @@ def tolerance_of(texts: Sequence[str]) -> Tolerance:
     return Tolerance(**given)
 
 
-def _folder(name: str, tapes: Path | None) -> Path:
+def tape_folder(name: str, tapes: Path | None) -> Path:
+    """The tape that is named by its folder or its bench. Raises UsageMistake where there is none."""
     path = Path(name)
     return path if (path / "tape.toml").is_file() or "/" in name else locator.find_tape(name, tapes)
 
@@ -64,4 +114,4 @@ def mutate(name: str, tapes: Path | None, rules: Sequence[str], most: int, say: 
     """Try mutants of a tape; the exit status."""
     from harness.cli.mutate import mutate as try_mutants
 
-    return try_mutants(_folder(name, tapes), rules, most=most, say=say, progress=complain)
+    return try_mutants(tape_folder(name, tapes), rules, most=most, say=say, progress=complain)

@@ -19,6 +19,7 @@ from harness.plugin.waiving import Waiving
 from harness.procedures.bios.danger import check_dangers
 from harness.procedures.stages import STAGES, not_run
 from harness.record.seal import digest
+from harness.tape.currency import doubts
 from harness.tape.header import TapeInfo, read_info
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
@@ -89,6 +90,9 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
     folder = locator.find_tape(bench.name, settings.tapes)
     info = read_info(folder)
     _check_whose(info, bench, folder)
+    told = doubts(info, platform, wall_time())
+    if told and settings.strict_tapes:
+        raise TapeError(f"{folder}: {'; '.join(told)}; without --strict-tapes it is replayed with a warning")
     clock = VirtualClock()
     tracks = Tracks(clock)
     player = Player(folder, tracks, clock)
@@ -107,6 +111,7 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
         open_lanes=lambda _: player.lanes(),
         tape=info,
         player=player,
+        doubts=told,
     )
 
 

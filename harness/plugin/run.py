@@ -73,6 +73,7 @@ class Run:
     player: Player | None = None
     checksums: Mapping[str, str] = field(default_factory=dict)
     waiving: Waiving | None = None
+    doubts: Sequence[str] = ()
     insist_on_lock: Callable[[], None] = lambda: None
     lanes: Lanes = field(default_factory=Lanes)
     handover: Handover = field(init=False)
@@ -128,6 +129,8 @@ class Run:
             ledger = Ledger(self.folder / FILE_NAME, self.redactor.text)
             self._chronicle = Chronicle(ledger, self.clock, self.settings.watcher)
             self._chronicle.begin(self._words(), {stage: why for stage, why in self.not_run.items() if stage in self.stages})
+            for doubt in self.doubts:
+                self._chronicle.note(doubt)
             self._held = opening.pop_all()
         self._loose_ends = lanes.loose_ends
         self.clock.progress = self._tell

@@ -49,9 +49,9 @@ class NoWatcher:
 class Settings:
     """What one run was asked to do. ``apply`` None: not said, so only a modelled machine may be changed.
 
-    ``lab_driver`` is a folder with driver libraries without hardware, on which a modelled machine's GPU workers really run.
-    ``waivers`` is a file of what somebody answers for (harness.waivers).
-    ``steal_lock`` is the owner's exact name from whom the machine's lock is taken, "" for nobody's.
+    ``lab_driver`` is a folder with driver libraries without hardware, on which a modelled machine's GPU workers really run,
+    ``waivers`` a file of what somebody answers for (harness.waivers), ``steal_lock`` the owner's exact name from whom the
+    machine's lock is taken, "" for nobody's. ``strict_tapes``: a recording that may mislead (harness.tape.currency) is refused.
     """
 
     bench: str = BUNDLED_BENCH
@@ -68,6 +68,7 @@ class Settings:
     tapes: Path | None = None
     lab_driver: Path | None = None
     waivers: Path | None = None
+    strict_tapes: bool = False
     command: tuple[str, ...] = ()
     watcher: Watcher = field(default_factory=NoWatcher)
 

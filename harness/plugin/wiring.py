@@ -54,6 +54,7 @@ def _settings(config: pytest.Config) -> Settings:
         assume_free=option("bringup_assume_free"),
         lab_driver=Path(option("bringup_lab_driver")) if option("bringup_lab_driver") else None,
         waivers=Path(option("bringup_waivers")) if option("bringup_waivers") else None,
+        strict_tapes=option("bringup_strict_tapes"),
         force_p2p=option("bringup_force_p2p"),
         steal_lock=option("bringup_steal_lock"),
         stages=tuple(option("bringup_stage")),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.devices.firmware import Firmware
 from harness.platform import FirmwareBaseline
-from harness.procedures.bios.version import is_older, is_same
+from harness.versions import is_older, is_same
 
 
 @dataclass(frozen=True)

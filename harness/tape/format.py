@@ -15,16 +15,17 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import TapeError
 from harness.ports import Json
-from harness.tape.events import BodyFile, Event, Exchange, Payload, Traffic, text_of
+from harness.tape.events import BodyFile, CommandReply, Event, Exchange, HttpReply, Payload, Traffic, text_of
 from harness.tape.header import HEADER, TapeInfo, check_info, header_text, read_info
 from harness.tape.lines import decode, encode
 from harness.tape.tracks import check_track, slug
 
-__all__ = ["Bodies", "Tape", "TapeInfo", "read_info", "write_tape"]
+__all__ = ["Bodies", "Tape", "TapeInfo", "read_info", "whole", "write_tape"]
 
 BODIES = "bodies"
 LARGE = 2048
@@ -167,6 +168,19 @@ def bodies_of(event: Event) -> tuple[BodyFile, ...]:
         return ()
     payloads = (event.ask, *(getattr(event.reply, part, None) for part in ("body", "stdout", "stderr")))
     return tuple(payload for payload in payloads if isinstance(payload, BodyFile))
+
+
+def whole(tape: Tape, event: Event) -> Event:
+    """The event with its payloads in itself. Raises TapeError where one cannot be read."""
+    if not isinstance(event, Exchange):
+        return event
+    reply = event.reply
+    match reply:
+        case HttpReply():
+            reply = replace(reply, body=tape.load(reply.body))
+        case CommandReply():
+            reply = replace(reply, stdout=tape.load(reply.stdout), stderr=tape.load(reply.stderr))
+    return replace(event, ask=tape.load(event.ask), reply=reply)
 
 
 def _as_file(payload: Json) -> tuple[str, bytes]:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.ports import Json
-from harness.tape.events import BodyFile, CommandReply, Event, Exchange, HttpReply
-from harness.tape.format import Tape, write_tape
+from harness.tape.events import CommandReply, Event, Exchange, HttpReply
+from harness.tape.format import Tape, whole, write_tape
 
 STATUS, TEXT = "STATUS", "TEXT"
 Step = str | int
@@ -91,7 +91,7 @@ def find_mutants(tape: Tape, rules: Sequence[Rule], *, most: int) -> tuple[list[
 
 def write_mutant(tape: Tape, mutant: Mutant, folder: Path) -> None:
     """Write the tape with that one answer changed into a new folder."""
-    tracks: dict[str, list[Event]] = {track: [_whole(tape, event) for event in tape.events(track)] for track in tape.tracks()}
+    tracks: dict[str, list[Event]] = {track: [whole(tape, event) for event in tape.events(track)] for track in tape.tracks()}
     for track, events in tracks.items():
         for number, event in enumerate(events):
             if isinstance(event, Exchange) and _is_meant(mutant, track, number, event):
@@ -145,9 +145,9 @@ def _places(tape: Tape, event: Exchange) -> Iterator[tuple[tuple[Step, ...], Jso
     match reply:
         case HttpReply():
             yield (STATUS,), reply.status
-            yield from _leaves((), _load(tape, reply.body))
+            yield from _leaves((), tape.load(reply.body))
         case CommandReply():
-            printed = str(_load(tape, reply.stdout) or "")
+            printed = str(tape.load(reply.stdout) or "")
             yield (STATUS,), reply.status
             yield (TEXT,), printed
             for number, line in enumerate(printed.split("\n")):
@@ -202,23 +202,6 @@ def _put(root: Json, path: tuple[Step, ...], value: Json | Gone) -> Json:
     else:
         target[path[-1]] = value
     return root
-
-
-def _whole(tape: Tape, event: Event) -> Event:
-    """The event with its payloads in itself."""
-    if not isinstance(event, Exchange):
-        return event
-    reply = event.reply
-    match reply:
-        case HttpReply():
-            reply = replace(reply, body=_load(tape, reply.body))
-        case CommandReply():
-            reply = replace(reply, stdout=_load(tape, reply.stdout), stderr=_load(tape, reply.stderr))
-    return replace(event, ask=_load(tape, event.ask), reply=reply)
-
-
-def _load(tape: Tape, payload: Json | BodyFile) -> Json:
-    return tape.load(payload) if isinstance(payload, BodyFile) else payload
 
 
 def _line(text: str) -> dict[str, Json] | None:

@@ -8,8 +8,8 @@ from harness.config import load
 from harness.devices.firmware import Firmware
 from harness.errors import ConfigError
 from harness.platform import FirmwareBaseline, Platform
-from harness.procedures.bios.version import is_older, is_same
 from harness.procedures.firmware import judge
+from harness.versions import is_older, is_same
 
 FOUND = (
     Firmware("Installed", "25227", "7.00.00.182", "iDRAC.Embedded.1-1"),

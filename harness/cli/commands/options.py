@@ -11,6 +11,10 @@ TapesOption = Annotated[
     Path | None, typer.Option("--tapes", metavar="DIR", help="Where tapes are read and written; to replay, also one tape.")
 ]
 
+StrictTapesOption = Annotated[
+    bool, typer.Option("--strict-tapes", help="Refuse a recording that is old, or of firmware that is not wanted any more.")
+]
+
 BenchOption = Annotated[str, typer.Option("--bench", metavar="NAME|FILE", help="The machine.")]
 AttributesOption = Annotated[
     Path | None, typer.Option("--attributes", metavar="FILE", help="Settings (TOML, JSON, an export) in the platform's place.")

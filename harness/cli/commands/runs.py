@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.commands.options import AssumeFreeOption, StealLockOption, TapesOption
+from harness.cli.commands.options import AssumeFreeOption, StealLockOption, StrictTapesOption, TapesOption
 from harness.plugin.settings import BUNDLED_BENCH
 
 run_app = typer.Typer()
@@ -40,6 +40,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     ] = None,
     report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where to write reports.")] = Path("reports"),
     tapes: TapesOption = None,
+    strict_tapes: StrictTapesOption = False,
     lab_driver: Annotated[
         Path | None,
         typer.Option("--lab-driver", metavar="DIR", help="Run a modelled machine's GPU workers on the driver libraries there."),
@@ -83,6 +84,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         tapes=tapes,
         lab_driver=lab_driver,
         waivers=waivers,
+        strict_tapes=strict_tapes,
         command=("bringup", *sys.argv[1:]),
     )
     with orderly_ends():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.commands.options import TapesOption
+from harness.cli.commands.options import StrictTapesOption, TapesOption
 
 tape_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at and check recordings.")
 
@@ -15,11 +16,12 @@ tape_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look a
 def tape_check(
     tape: Annotated[list[str] | None, typer.Argument(metavar="[TAPE]...", help="Folders or bench names; all if none.")] = None,
     tapes: TapesOption = None,
+    strict_tapes: StrictTapesOption = False,
 ) -> None:
-    """Scan tapes again for secrets and for damage. Exit status 4 if anything is found."""
+    """Scan tapes again for secrets and for damage, and warn of old ones. Exit status 4 if anything is found."""
     from harness.cli.tape import check
 
-    lines, clean = check(tape or [], tapes)
+    lines, clean = check(tape or [], tapes, strict=strict_tapes)
     for line in lines:
         typer.echo(line)
     raise typer.Exit(0 if clean else 4)
@@ -43,6 +45,36 @@ def tape_diff(
     if not differences:
         typer.echo(f"{one} and {other} tell the same")
     raise typer.Exit(1 if differences else 0)
+
+
+@tape_app.command("keep")
+def tape_keep(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A live run's folder, or its id below --report.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the tape is called.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a tape of that name.")] = False,
+    reports: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where reports are.")] = Path("reports"),
+    tapes: TapesOption = None,
+) -> None:
+    """Keep the recording of a live run as a tape, whatever its verdict: of a machine with a fault, say."""
+    from harness.cli.report import find_run
+    from harness.cli.tape import keep
+
+    typer.echo(keep(find_run(run, reports), name, tapes, force=force))
+
+
+@tape_app.command("trim")
+def tape_trim(
+    tape: Annotated[str, typer.Argument(metavar="TAPE", help="A folder or a bench name; it is replaced.")],
+    stage: Annotated[
+        list[str] | None, typer.Option("--stage", metavar="NAME", help="Keep only this stage; may be repeated.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would save.")] = False,
+    tapes: TapesOption = None,
+) -> None:
+    """Take away what no replay of a tape reads. Its replay says afterwards what it said before, or the tape stays as it is."""
+    from harness.cli.trim import trim
+
+    typer.echo(trim(tape, tapes, stage or [], dry_run=dry_run))
 
 
 @tape_app.command("show")
