@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--bringup-fault", action="append", default=[], metavar="ID", help="switch on a fault of the virtual lab")
     group.addoption("--bringup-lab-driver", metavar="DIR", help="run a modelled machine's GPU workers on these driver libraries")
     group.addoption("--bringup-waivers", metavar="FILE", help="what somebody answers for until a date")
+    group.addoption("--bringup-verify", action="store_true", help="with --bringup-live: compare the machine in shape with its tape")
     group.addoption("--bringup-strict-tapes", action="store_true", help="refuse a tape that is old or of firmware not wanted")
     group.addoption("--bringup-tapes", metavar="DIR", help="where tapes are read and written")
     group.addoption("--bringup-report", metavar="DIR", default="reports", help="where reports are written (default: reports)")
@@ -62,5 +63,6 @@ def _names_a_run(config: pytest.Config) -> bool:
         "lab_driver",
         "waivers",
         "strict_tapes",
+        "verify",
     )
     return any(config.getoption(f"bringup_{name}") for name in names)

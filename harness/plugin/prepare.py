@@ -49,6 +49,8 @@ def prepare(settings: Settings) -> Run:
     waivers = None if settings.waivers is None else read_plain(settings.waivers, "waivers file")
     run = _choose(settings, bench, bench_file, platform, slots)
     run.checksums = {"bench": digest(bench_file.read_bytes()), "platform": digest(platform_file.read_bytes())}
+    if settings.verify:
+        run.verified_against = _tape_to_verify(settings, bench)
     if waivers is not None:
         run.waiving = Waiving(load_waivers(waivers, str(settings.waivers)), platform.name, wall_time().date())
         run.checksums |= {"waivers": digest(waivers.encode())}
@@ -84,6 +86,15 @@ def _check_target(settings: Settings, bench: Bench) -> None:
                 f"the tape {target} holds {', '.join(lost)} as well, which this recording would lose; "
                 f"record all its stages, or name another folder with --tapes"
             )
+
+
+def _tape_to_verify(settings: Settings, bench: Bench) -> Path:
+    """The tape that a live run is compared with. Raises UsageMistake, TapeError before the machine is touched."""
+    if settings.mode != "live":
+        raise UsageMistake("--verify compares a live machine with its tape: it goes with --live, not with --record or --replay")
+    folder = locator.find_tape(bench.name, settings.tapes)
+    _check_whose(read_info(folder), bench, folder)
+    return folder
 
 
 def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:

@@ -38,14 +38,19 @@ from harness.record.ledger import Ledger
 from harness.record.lines import FILE_NAME, CaseOutcome
 from harness.record.seal import write_seal
 from harness.record.verdict import Verdict, conclude
+from harness.tape.format import Tape
 from harness.tape.header import TapeInfo
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
+from harness.tape.shape import compare_shapes
 from harness.tape.tracks import Tracks
 
 PROCEDURES = ("session/bios", "session/boot")
 """The tracks whose writes say themselves what they leave on the machine."""
+
+_MOST_DRIFT = 40
+"""Lines of drift that are told; a renamed member of a list of parts is one, whatever its length."""
 
 _BLOCKER = re.compile(r"BLOCKED by ([\w.-]+):")
 
@@ -74,6 +79,7 @@ class Run:
     checksums: Mapping[str, str] = field(default_factory=dict)
     waiving: Waiving | None = None
     doubts: Sequence[str] = ()
+    verified_against: Path | None = None
     insist_on_lock: Callable[[], None] = lambda: None
     lanes: Lanes = field(default_factory=Lanes)
     handover: Handover = field(init=False)
@@ -266,6 +272,9 @@ class Run:
             except BringupError as error:
                 self.harness_fails("harness.tape", str(error))
                 verdict = self._verdict()
+            if self.verified_against is not None:
+                self._tell_drift(chronicle, self.verified_against, verdict)
+                verdict = self._verdict()
         for case in self._harness_failures:
             chronicle.end_case(case)
         self.verdict = verdict
@@ -283,6 +292,24 @@ class Run:
         unplayed = [f"{track}: {write}" for track in self._facts for write in self.player.unplayed(track)]
         if unplayed:
             self.harness_fails("harness.unplayed", "recorded writes that never came:\n" + "\n".join(unplayed))
+
+    def _tell_drift(self, chronicle: Chronicle, tape: Path, verdict: Verdict) -> None:
+        """Say how the machine's answers differ in shape from its tape; in a run that passed, that is the recording's failure."""
+        if self.folder is None or self.interrupted:
+            return
+        try:
+            found = [str(each) for each in compare_shapes(Tape.open(tape), Tape.open(self.folder / "tape"))]
+        except BringupError as error:
+            found = [str(error)]
+        for line in found[:_MOST_DRIFT]:
+            chronicle.note(f"drift from the tape {tape}: {line}")
+        if len(found) > _MOST_DRIFT:
+            chronicle.note(f"drift from the tape {tape}: {len(found) - _MOST_DRIFT} more")
+        if not found:
+            chronicle.note(f"the tape {tape} still has the shape of what the machine answers")
+        elif verdict.exit == 0:
+            told = "\n".join(found[:_MOST_DRIFT])
+            self.harness_fails("harness.tape-drift", f"the tape {tape} is not what the machine answers any more:\n{told}")
 
     def _verdict(self) -> Verdict:
         ended: Sequence[Case] = [*self.cases, *self._harness_failures]

@@ -52,6 +52,7 @@ class Settings:
     ``lab_driver`` is a folder with driver libraries without hardware, on which a modelled machine's GPU workers really run,
     ``waivers`` a file of what somebody answers for (harness.waivers), ``steal_lock`` the owner's exact name from whom the
     machine's lock is taken, "" for nobody's. ``strict_tapes``: a recording that may mislead (harness.tape.currency) is refused.
+    ``verify``: what a live machine answers is compared in shape with its tape.
     """
 
     bench: str = BUNDLED_BENCH
@@ -69,6 +70,7 @@ class Settings:
     lab_driver: Path | None = None
     waivers: Path | None = None
     strict_tapes: bool = False
+    verify: bool = False
     command: tuple[str, ...] = ()
     watcher: Watcher = field(default_factory=NoWatcher)
 

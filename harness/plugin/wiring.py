@@ -44,7 +44,7 @@ def _settings(config: pytest.Config) -> Settings:
         bench=option("bringup_bench"),
         mode=choose_mode(
             named=True,
-            live=option("bringup_live"),
+            live=option("bringup_live") or option("bringup_verify"),
             replay=option("bringup_replay"),
             record=option("bringup_record"),
             prefix="--bringup-",
@@ -55,6 +55,7 @@ def _settings(config: pytest.Config) -> Settings:
         lab_driver=Path(option("bringup_lab_driver")) if option("bringup_lab_driver") else None,
         waivers=Path(option("bringup_waivers")) if option("bringup_waivers") else None,
         strict_tapes=option("bringup_strict_tapes"),
+        verify=option("bringup_verify"),
         force_p2p=option("bringup_force_p2p"),
         steal_lock=option("bringup_steal_lock"),
         stages=tuple(option("bringup_stage")),

@@ -20,6 +20,9 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     live: Annotated[bool, typer.Option("--live", help="Touch the machine.")] = False,
     replay: Annotated[bool, typer.Option("--replay", help="Replay the machine's tape; touch nothing.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Run live; replace the tape if everything passes.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Run live; compare what the machine answers, in shape, with its tape. Writes no tape.")
+    ] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Allow settings to be changed and reboots.")] = False,
     no_apply: Annotated[bool, typer.Option("--no-apply", help="Only compare, even on a simulated machine.")] = False,
     danger: Annotated[
@@ -58,8 +61,8 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
 
     if apply and no_apply:
         raise UsageMistake("--apply and --no-apply exclude each other")
-    if bench is None and (live or record):
-        raise UsageMistake("--live and --record need --bench NAME: which machine?")
+    if bench is None and (live or record or verify):
+        raise UsageMistake("--live, --record and --verify need --bench NAME: which machine?")
     if grow:
         if bench is None or not live or record or replay or no_apply:
             raise UsageMistake(
@@ -71,7 +74,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         raise typer.Exit(grow_command.grow(asked, typer.echo))
     settings = Settings(
         bench=bench or BUNDLED_BENCH,
-        mode=choose_mode(named=bench is not None, live=live, replay=replay, record=record),
+        mode=choose_mode(named=bench is not None, live=live or verify, replay=replay, record=record),
         apply=True if apply else False if no_apply else None,
         danger=frozenset(danger or ()),
         assume_free=assume_free,
@@ -85,6 +88,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         lab_driver=lab_driver,
         waivers=waivers,
         strict_tapes=strict_tapes,
+        verify=verify,
         command=("bringup", *sys.argv[1:]),
     )
     with orderly_ends():
