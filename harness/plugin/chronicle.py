@@ -84,6 +84,10 @@ class Chronicle:
         """What a stage shows of its facts, for a page to draw."""
         self._ledger.write("exhibit", name=name, data=data, at=self._clock.now())
 
+    def carry(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """A line of an earlier run that this one goes on with."""
+        self._ledger.write(kind, **fields)
+
     def note(self, text: str) -> None:
         """Something worth knowing."""
         self._ledger.write("note", text=text)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from harness import locator
 from harness.errors import UsageMistake
 from harness.plugin.prepare import prepare
+from harness.plugin.resumption import look, read_resumable, weigh
 from harness.plugin.run import Run
 from harness.plugin.settings import Settings
 from harness.plugin.signals import orderly_ends
@@ -37,6 +40,8 @@ def launch(settings: Settings) -> Run:
     Raises UsageMistake, TapeError or BenchError, with one line and nothing written, when the run could not begin.
     """
     run = prepare(settings)
+    if settings.resume is not None:
+        resume(run, settings.resume)
     suites = [str(locator.suites()), *(str(path.resolve()) for path in settings.suites)]
     arguments = [
         *("-c", str(locator.suites() / "pytest.toml"), "--rootdir", str(locator.suites())),
@@ -58,6 +63,27 @@ def launch(settings: Settings) -> Run:
         more = f" (and {len(run.problems) - 1} more)" if len(run.problems) > 1 else ""
         raise UsageMistake(run.problems[0] + more)
     return run
+
+
+def resume(run: Run, folder: Path) -> None:
+    """Go on with a run that was cut off: look at the machine, and leave out the stages that still hold.
+
+    Raises BringupError where that run cannot be gone on with; nothing is written then.
+    """
+    record = read_resumable(folder)
+    if record.run.bench != run.bench.name:
+        raise UsageMistake(f"{folder}: this run was made on bench {record.run.bench!r}, not on {run.bench.name!r}")
+    if run.bench.lab is not None:
+        raise UsageMistake(f"{folder}: the simulated machine of bench {run.bench.name} ended with that run; run it again")
+    run.settings = replace(run.settings, stages=record.run.stages)
+    with ExitStack() as held:
+        lanes = run.open_lanes(held)
+        held.callback(lanes.close)
+        now = look(lanes, run.bench, run.slots, run.clock)
+    changed = [name for name in ("bench", "platform") if record.run.checksums.get(name) != run.checksums[name]]
+    resumption = weigh(record, now, changed)
+    run.settings = replace(run.settings, stages=resumption.left)
+    run.resumption = resumption
 
 
 @contextmanager

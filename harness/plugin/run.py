@@ -28,6 +28,7 @@ from harness.plugin.chronicle import HARNESS, Chronicle
 from harness.plugin.evidence import Evidence
 from harness.plugin.folder import make_folder
 from harness.plugin.measuring import Measure
+from harness.plugin.resumption import Resumption, carried_cases, carried_lines, copy_evidence, restore_gates
 from harness.plugin.settings import Settings
 from harness.plugin.waiving import Waiving
 from harness.ports import HttpAsks, HttpQuestion, Lanes, OnLine
@@ -80,6 +81,7 @@ class Run:
     waiving: Waiving | None = None
     doubts: Sequence[str] = ()
     verified_against: Path | None = None
+    resumption: Resumption | None = None
     insist_on_lock: Callable[[], None] = lambda: None
     lanes: Lanes = field(default_factory=Lanes)
     handover: Handover = field(init=False)
@@ -137,6 +139,8 @@ class Run:
             self._chronicle.begin(self._words(), {stage: why for stage, why in self.not_run.items() if stage in self.stages})
             for doubt in self.doubts:
                 self._chronicle.note(doubt)
+            if self.resumption is not None:
+                self._carry_over(self.resumption, self._chronicle, self.folder)
             self._held = opening.pop_all()
         self._loose_ends = lanes.loose_ends
         self.clock.progress = self._tell
@@ -145,6 +149,19 @@ class Run:
             lanes = self.recorder.lanes(lanes)
         fabric = None if lanes.fabric is None else GuardedFabric(lanes.fabric, self.consent, self.insist_on_lock)
         self.lanes = replace(lanes, fabric=fabric, bmc=None if lanes.bmc is None else self._guarded(lanes.bmc))
+
+    def _carry_over(self, resumption: Resumption, chronicle: Chronicle, folder: Path) -> None:
+        """Take over what an earlier run found, as if this one had found it."""
+        for line in resumption.told:
+            chronicle.note(line)
+        for kind, fields in carried_lines(resumption):
+            chronicle.carry(kind, fields)
+        copy_evidence(resumption, folder)
+        restore_gates(resumption, self.gates)
+        self.cases += carried_cases(resumption)
+        for measurement in resumption.record.measurements:
+            if measurement.part is not None and measurement.part.serial:
+                self.know(measurement.part)
 
     def _tell(self, what: str, seconds: float, seen: object) -> None:
         """Show what is waited for, without any secret that the machine may have said."""
@@ -353,13 +370,16 @@ class Run:
             "source": self.source,
             "bench": self.bench.name,
             "platform": self.platform.name,
-            "stages": list(self.stages),
+            "stages": list(self.stages if self.resumption is None else self.resumption.record.run.stages),
             "harness": harness.__version__,
             "tape": None if self.tape is None else {"name": self.tape.bench, "recorded_at": self.tape.recorded_at},
             "faults": sorted(set(self.settings.faults) | set(self.tape.faults if self.tape else ())),
             "apply": self.consent.apply,
             "command": list(self.settings.command),
             "checksums": dict(self.checksums),
+            "resumed": None
+            if self.resumption is None
+            else {"run": self.resumption.record.run.id, "stages": list(self.resumption.carried)},
         }
 
 

@@ -51,8 +51,9 @@ class Settings:
 
     ``lab_driver`` is a folder with driver libraries without hardware, on which a modelled machine's GPU workers really run,
     ``waivers`` a file of what somebody answers for (harness.waivers), ``steal_lock`` the owner's exact name from whom the
-    machine's lock is taken, "" for nobody's. ``strict_tapes``: a recording that may mislead (harness.tape.currency) is refused.
-    ``verify``: what a live machine answers is compared in shape with its tape.
+    machine's lock is taken, "" for nobody's, ``resume`` the folder of a run that was cut off and is gone on with.
+    ``strict_tapes``: a recording that may mislead (harness.tape.currency) is refused. ``verify``: what a live machine answers is
+    compared in shape with its tape.
     """
 
     bench: str = BUNDLED_BENCH
@@ -71,6 +72,7 @@ class Settings:
     waivers: Path | None = None
     strict_tapes: bool = False
     verify: bool = False
+    resume: Path | None = None
     command: tuple[str, ...] = ()
     watcher: Watcher = field(default_factory=NoWatcher)
 

@@ -36,6 +36,14 @@ class TapeInfo:
 
 
 @dataclass(frozen=True)
+class ResumedRecord:
+    """The run that this one went on with, and the stages whose lines it took over; their times are of that run's clock."""
+
+    run: str = ""
+    stages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class RunInfo:
     """The run line. ``mode`` is live, replay or record; ``source`` is hardware, virtual-lab or model.
 
@@ -55,6 +63,7 @@ class RunInfo:
     apply: bool = False
     command: tuple[str, ...] = ()
     checksums: Mapping[str, str] = field(default_factory=dict)
+    resumed: ResumedRecord | None = None
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
             ("apply", False),
             ("command", ()),
             ("checksums", MappingProxyType({})),
+            ("resumed", None),
         ),
         "identity": (("facts", MappingProxyType({})),),
         "plan": (("cases", ()),),
@@ -97,9 +98,11 @@ LINES: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
 ``values`` and, for an exact number, ``within`` in percent. A plan line lists the cases to come, each an object with ``case``,
 ``check``, ``stage``, ``slot`` and ``title``, so that a record which ends early still says what it never reached. An exhibit
 holds facts that a page draws and nothing judges (see harness.procedures.exhibits): of one name the last one counts. The run
-line's ``checksums`` are the SHA-256 of the bench's and the platform's file, and of the waivers'. A case that was waived says by
-which waiver: an object with ``check``, ``ticket``, ``owner``, ``expires`` (ISO 8601), ``reason`` and ``outcome``, the case's own
-without it; for all others it is null. ``results.schema.json`` says the same to programs.
+line's ``checksums`` are the SHA-256 of the bench's and the platform's file, and of the waivers'. Its ``resumed`` is null, or an
+object with ``run`` and ``stages``: the run that this one went on with, and the stages whose lines stand here as that run wrote
+them. A case that was waived says by which waiver: an object with ``check``, ``ticket``, ``owner``, ``expires`` (ISO 8601),
+``reason`` and ``outcome``, the case's own without it; for all others it is null. ``results.schema.json`` says the same to
+programs.
 """
 
 TIMES = frozenset({"at", "took"})

@@ -24,6 +24,7 @@ from harness.record.entries import (
     MeasurementRecord,
     PlannedCase,
     Record,
+    ResumedRecord,
     RunInfo,
     StageRecord,
     TapeInfo,
@@ -103,7 +104,7 @@ def _run(line: Line, file: Path) -> RunInfo | None:
     schema = line.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise UsageMistake(f"{file}: schema {schema} is newer than this version reads ({SCHEMA}); update bringup-harness")
-    tape = line.get("tape")
+    tape, resumed = line.get("tape"), line.get("resumed")
     return RunInfo(
         id=_text(line, "id"),
         started=_text(line, "started"),
@@ -118,6 +119,7 @@ def _run(line: Line, file: Path) -> RunInfo | None:
         apply=line.get("apply") is True,
         command=_texts(line, "command"),
         checksums={str(key): _text(sums, key) for key in sums} if isinstance(sums := line.get("checksums"), dict) else {},
+        resumed=ResumedRecord(_text(resumed, "run"), _texts(resumed, "stages")) if isinstance(resumed, dict) else None,
     )
 
 

@@ -84,8 +84,17 @@ def where_from(record: Record) -> str:
         return f"REPLAY of {name}, {recorded} from {machine_kind}{faults}; no machine was touched"
     if run.mode in ("live", "record"):
         kept = ", recorded on a tape" if run.mode == "record" else ""
-        return f"LIVE on {machine_kind}{kept}{faults}"
+        return f"LIVE on {machine_kind}{kept}{faults}{_resumed(record)}"
     return f"mode {run.mode!r} on {machine_kind}{faults}"
+
+
+def _resumed(record: Record) -> str:
+    """What was found by an earlier run is said to be."""
+    resumed = record.run.resumed
+    if resumed is None:
+        return ""
+    carried = f"{', '.join(resumed.stages)} carried over" if resumed.stages else "nothing carried over"
+    return f", resumed from {resumed.run}: {carried}"
 
 
 def machine(record: Record) -> str:

@@ -23,6 +23,9 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     verify: Annotated[
         bool, typer.Option("--verify", help="Run live; compare what the machine answers, in shape, with its tape. Writes no tape.")
     ] = False,
+    resume: Annotated[
+        str, typer.Option("--resume", metavar="RUN", help="Go on with a live run that was cut off, after its last finished stage.")
+    ] = "",
     apply: Annotated[bool, typer.Option("--apply", help="Allow settings to be changed and reboots.")] = False,
     no_apply: Annotated[bool, typer.Option("--no-apply", help="Only compare, even on a simulated machine.")] = False,
     danger: Annotated[
@@ -54,13 +57,21 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     fault: Annotated[list[str] | None, typer.Option("--fault", metavar="ID", help="Switch on a fault of the virtual lab.")] = None,
 ) -> None:
     """Qualify a machine, stage by stage. Without options: replay the bundled recording of a modelled machine."""
+    from harness.cli.report import find_run
     from harness.cli.run import run_and_report
     from harness.errors import UsageMistake
     from harness.plugin.settings import Settings, choose_mode
     from harness.plugin.signals import orderly_ends
+    from harness.record.reader import read_record
 
     if apply and no_apply:
         raise UsageMistake("--apply and --no-apply exclude each other")
+    resumed = None
+    if resume:
+        if live or record or replay or stage or fault:
+            raise UsageMistake("--resume goes on live with that run's own stages: leave mode, --stage and --fault out")
+        resumed = find_run(resume, report)
+        bench = bench or read_record(resumed).run.bench
     if bench is None and (live or record or verify):
         raise UsageMistake("--live, --record and --verify need --bench NAME: which machine?")
     if grow:
@@ -74,7 +85,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         raise typer.Exit(grow_command.grow(asked, typer.echo))
     settings = Settings(
         bench=bench or BUNDLED_BENCH,
-        mode=choose_mode(named=bench is not None, live=live or verify, replay=replay, record=record),
+        mode=choose_mode(named=bench is not None, live=live or verify or resumed is not None, replay=replay, record=record),
         apply=True if apply else False if no_apply else None,
         danger=frozenset(danger or ()),
         assume_free=assume_free,
@@ -89,6 +100,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         waivers=waivers,
         strict_tapes=strict_tapes,
         verify=verify,
+        resume=resumed,
         command=("bringup", *sys.argv[1:]),
     )
     with orderly_ends():

@@ -21,12 +21,16 @@ _PORTS = (PortType.ROOT_PORT, PortType.UPSTREAM, PortType.DOWNSTREAM)
 
 
 def show_pcie(snapshot: Snapshot, platform: Platform, slots: Sequence[Slot], chain: Chain) -> dict[str, Any]:
-    """``tree`` has what stands on the way to each slot and GPU, ``slots`` where each part is or was lost, ``space`` the budget."""
+    """``tree`` has what stands on the way to each slot and GPU, ``slots`` where each part is or was lost, ``space`` the budget.
+
+    ``boot`` is the kernel's id of the boot in which all this was seen.
+    """
     gpus = [gpu for gpu in snapshot.gpus if gpu.vendor == _NVIDIA]
     ends = [*(slot.path for slot in slots), *(gpu.path for gpu in gpus)]
     roots = list(dict.fromkeys(end.partition("/")[0] for end in ends))
     shown = {function.path: function for end in ends for function in hops(snapshot, end)}
     return {
+        "boot": snapshot.host.boot_id,
         "counts": [[name, count] for name, count in chain.counts()],
         "tree": [_function(function) for function in list(shown.values())[:_MOST_FUNCTIONS]],
         "cut": max(0, len(shown) - _MOST_FUNCTIONS),

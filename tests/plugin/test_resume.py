@@ -1,0 +1,226 @@
+"""Going on with a run that was killed: on this very machine, by the real adapters, and on records that say anything else."""
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from harness.errors import OwnershipError, UsageMistake
+from harness.plugin.resumption import Sight, carried_cases, read_resumable, restore_gates, weigh
+from harness.procedures.stages import Gate, Gates
+from harness.record.ledger import Ledger
+from harness.record.reader import read_record
+
+CHECK = """
+import os
+import pathlib
+import signal
+import pytest
+
+
+@pytest.mark.check("own.last")
+def test_the_last_one(measure):
+    if not pathlib.Path("survives").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    measure("own.last", 1)
+"""
+
+
+@pytest.fixture
+def killed(bringup, tmp_path):
+    """A run of the PCIe stage on this machine, and of a check of its own in which it is killed; then what kills is gone."""
+    folder = tmp_path / "lab"
+    assert bringup("bench", "new", "--from-live", "local", folder=folder).status == 0
+    (folder / "checks").mkdir()
+    (folder / "checks" / "test_last.py").write_text(CHECK)
+    done = bringup("run", "--bench", "local", "--live", "--suite", "checks", folder=folder)
+    assert done.status == -9
+    (folder / "survives").touch()
+    return done
+
+
+def go_on(bringup, killed, *more):
+    before = set((killed.folder / "reports").iterdir())
+    done = bringup("run", "--resume", killed.run_folder.name if not more else str(more[0]), *more[1:], folder=killed.folder)
+    fresh = [path for path in (killed.folder / "reports").iterdir() if path not in before and not path.is_symlink()]
+    return done, (read_record(fresh[0]) if fresh else None)
+
+
+def test_a_killed_run_goes_on_after_its_last_finished_stage(bringup, killed):
+    first = killed.run_folder
+    old = read_record(first)
+    text = (first / "results.jsonl").read_bytes()
+    done, record = go_on(bringup, killed, first, "--suite", "checks")
+    assert done.status in (0, 3), done.out + done.err
+    assert record.run.resumed.run == old.run.id
+    assert record.run.resumed.stages == ("pcie",)
+    mine = {case.id: (case.outcome, case.message) for case in record.cases}
+    assert {case.id: (case.outcome, case.message) for case in old.cases}.items() <= mine.items()
+    assert len(mine) == len(record.cases) == len(old.cases) + 1
+    assert mine["own.last"][0] == "passed"
+    shown = " ".join(done.out.split())
+    assert f"resumed from {old.run.id}: pcie carried over" in shown
+    assert "pcie " not in done.out.split("\n", maxsplit=1)[1].split("PASSED")[0].split("INCOMPLETE")[0]
+    assert (first / "results.jsonl").read_bytes() == text
+    assert record.closed
+    assert old.exhibits["pcie"] == record.exhibits["pcie"]
+
+
+def test_a_platform_file_that_changed_voids_everything(bringup, killed):
+    platform = killed.folder / "fixtures" / "platforms" / "local.toml"
+    platform.write_text(platform.read_text() + "\n# reviewed\n")
+    done, record = go_on(bringup, killed, killed.run_folder, "--suite", "checks")
+    assert record.run.resumed.stages == ()
+    assert "void of" in done.out
+    assert "the platform file changed since" in " ".join(done.out.split())
+    assert {case.stage for case in record.cases} == {"pcie", "own"}
+
+
+def test_another_boot_voids_what_was_seen_in_the_one_before(bringup, killed):
+    record = killed.run_folder / "results.jsonl"
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    for line in lines:
+        if line["kind"] == "exhibit" and line["name"] == "pcie":
+            line["data"]["boot"] = "00000000-0000-4000-8000-000000000000"
+    record.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done, again = go_on(bringup, killed, killed.run_folder, "--suite", "checks")
+    assert again.run.resumed.stages == ()
+    assert "the machine restarted since (boot id 00000000-" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--live",), "leave mode, --stage and --fault out"),
+        (("--replay",), "leave mode"),
+        (("--stage", "pcie"), "leave mode"),
+        (("--bench", "model-lqd8360"), "was made on bench 'local', not on 'model-lqd8360'"),
+    ],
+)
+def test_what_contradicts_the_run_is_refused(bringup, killed, words, says):
+    done, record = go_on(bringup, killed, killed.run_folder, *words)
+    assert (done.status, record) == (2, None)
+    assert says in done.err
+
+
+# what is weighed, on records that the tests write
+
+IDENTITY = {"service_tag": "ABC1234", "system": "PowerEdge R640", "bios": "2.21.2", "idrac": "7.00.00.182"}
+BOOT = "11111111-2222-4333-8444-555555555555"
+HERE = Sight(IDENTITY, BOOT, {"a/slot01": "0000:3b:00.0 10de:1e78", "a/slot02": "0000:3c:00.0 10de:1e78"})
+STAGES = ("bmc", "bios", "boot", "pcie", "gpu", "p2p", "resnet50")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The record of a run that was killed in the stage p2p."""
+
+    def make(*, mode="live", ended=("bmc", "bios", "boot", "pcie", "gpu"), more=(), end=None, lost=(), boot=BOOT):
+        ledger = Ledger(tmp_path / "run" / "results.jsonl", str)
+        ledger.write("run", id="r1", mode=mode, source="hardware", bench="r640-07", stages=STAGES)
+        ledger.write("identity", facts=IDENTITY)
+        for stage in ended:
+            ledger.write("stage", stage=stage, state="started")
+            for slot in ("a/slot01", "a/slot02") if stage == "pcie" else ():
+                name, value = "pcie.identity", "10de:1e78"
+                part = {"slot": slot, "address": "0000:3b:00.0" if slot == "a/slot01" else "0000:3c:00.0"}
+                case = f"pcie.identity[{slot}]"
+                ledger.write("measurement", case=case, check="pcie.identity", name=name, value=value, outcome="pass", part=part)
+                ledger.write("case", case=case, check="pcie.identity", stage="pcie", slot=slot, outcome="passed")
+            for case in more:
+                if case["stage"] == stage:
+                    ledger.write("case", **case)
+            if stage == "pcie":
+                ledger.write("exhibit", name="pcie", data={"boot": boot})
+            gate = "degraded" if stage == "pcie" and lost else "open"
+            ledger.write("stage", stage=stage, state="ended", gate=gate, lost=list(lost) if stage == "pcie" else [])
+        if end is None:
+            ledger.write("stage", stage="p2p", state="started")
+        else:
+            ledger.write("end", verdict=end, exit=0)
+        ledger.close()
+        return tmp_path / "run"
+
+    return make
+
+
+def test_everything_the_same_carries_all_that_ended_but_first_contact(run):
+    found = weigh(read_resumable(run()), HERE, ())
+    assert found.carried == ("bios", "boot", "pcie", "gpu")
+    assert found.left == ("bmc", "p2p", "resnet50")
+    assert found.void == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "carried", "says"),
+    [
+        ({"identity": IDENTITY | {"bios": "2.22.1"}}, (), "bios was 2.21.2 and is 2.22.1"),
+        ({"identity": IDENTITY | {"idrac": "7.10.30.00"}}, (), "idrac was 7.00.00.182 and is 7.10.30.00"),
+        ({"identity": {}}, (), "system was PowerEdge R640 and is unknown"),
+        ({"boot_id": "another"}, (), "the machine restarted since"),
+        ({"boot_id": ""}, (), "it cannot be proven that the machine has not restarted"),
+        (
+            {"parts": {"a/slot01": HERE.parts["a/slot01"]}},
+            ("bios", "boot"),
+            "a/slot02 held 0000:3c:00.0 10de:1e78, and now nothing",
+        ),
+        ({"parts": dict.fromkeys(HERE.parts, "0000:3b:00.0 10de:1e30")}, ("bios", "boot"), "(and 1 more slots)"),
+    ],
+)
+def test_what_is_not_the_same_any_more_voids_what_rests_on_it(run, changed, carried, says):
+    found = weigh(read_resumable(run()), replace(HERE, **changed), ())
+    assert found.carried == carried
+    assert any(says in line for line in found.told), found.told
+
+
+def test_another_machine_is_refused(run):
+    with pytest.raises(OwnershipError, match="made on service tag ABC1234, and this is XYZ9999"):
+        weigh(read_resumable(run()), replace(HERE, identity=IDENTITY | {"service_tag": "XYZ9999"}), ())
+
+
+def test_gates_are_as_the_stages_left_them(run):
+    failed = {"case": "pcie.chain-link[a/slot02]", "check": "pcie.chain-link", "stage": "pcie", "slot": "a/slot02"}
+    folder = run(more=[failed | {"outcome": "failed", "blame": "product", "message": "lost"}], lost=("a/slot02",))
+    gates = Gates()
+    found = weigh(read_resumable(folder), HERE, ())
+    restore_gates(found, gates)
+    assert gates.state("pcie") is Gate.DEGRADED
+    assert gates.block("gpu", "a/slot02") == "BLOCKED by pcie.chain-link[a/slot02]"
+    assert gates.block("gpu", "a/slot01") is None
+    (case,) = [case for case in carried_cases(found) if case.failed]
+    assert (case.id, case.blame, case.slot) == ("pcie.chain-link[a/slot02]", "product", "a/slot02")
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"mode": "replay"}, "this run is a replay and touched no machine"),
+        ({"ended": STAGES, "end": "PASSED"}, "every stage of this run came to its end; there is nothing to resume"),
+    ],
+)
+def test_a_run_that_needs_no_resuming_says_so(run, changed, says):
+    with pytest.raises(UsageMistake, match=says):
+        read_resumable(run(**changed))
+
+
+def test_a_record_cut_at_any_byte_is_readable_and_resumable_or_says_why_not(run):
+    file = run() / "results.jsonl"
+    whole = file.read_bytes()
+    for cut in range(0, len(whole), 7):
+        file.write_bytes(whole[:cut])
+        try:
+            record = read_resumable(file.parent)
+        except UsageMistake as mistake:
+            assert "record" in str(mistake)
+            assert whole[:cut].count(b"\n") == 0
+            continue
+        carried = weigh(record, HERE, ()).carried
+        assert carried == ("bios", "boot", "pcie", "gpu")[: len(carried)]
+
+
+def test_what_the_killed_run_left_is_told_first(run):
+    folder = run()
+    with (folder / "results.jsonl").open("a") as file:
+        file.write(json.dumps({"seq": 99, "kind": "handover", "text": "JID_1 Scheduled: applies at the next reboot"}) + os.linesep)
+    assert any("r1 left on the machine: JID_1 Scheduled" in line for line in weigh(read_resumable(folder), HERE, ()).told)
