@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import run as cli
+from harness.cli.report import report_again
 from harness.errors import BenchError, UsageMistake
 from harness.plugin.settings import Settings
 from harness.record.verdict import Verdict
@@ -108,7 +109,7 @@ def test_a_run_that_was_interrupted_before_it_began_says_that_nothing_was_touche
 
 
 def test_a_page_can_be_asked_for_again_and_an_unknown_run_is_a_mistake(recorded, capsys):
-    cli.report_again("r1", recorded.parent)
+    report_again("r1", recorded.parent)
     assert f"report: {recorded / 'report.html'}" in capsys.readouterr().out
     with pytest.raises(UsageMistake, match="no run 'r2'"):
-        cli.report_again("r2", recorded.parent)
+        report_again("r2", recorded.parent)

@@ -209,12 +209,11 @@ def test_a_record_cut_at_any_byte_is_readable_and_resumable_or_says_why_not(run)
     whole = file.read_bytes()
     for cut in range(0, len(whole), 7):
         file.write_bytes(whole[:cut])
-        try:
-            record = read_resumable(file.parent)
-        except UsageMistake as mistake:
-            assert "record" in str(mistake)
-            assert whole[:cut].count(b"\n") == 0
+        if b"\n" not in whole[:cut]:
+            with pytest.raises(UsageMistake, match="record"):
+                read_resumable(file.parent)
             continue
+        record = read_resumable(file.parent)
         carried = weigh(record, HERE, ()).carried
         assert carried == ("bios", "boot", "pcie", "gpu")[: len(carried)]
 
