@@ -82,17 +82,10 @@ def bmc(bringup_run: Run) -> Idrac:
 @pytest.fixture(scope="session")
 def host(bringup_run: Run) -> Host:
     """The operating system of the machine."""
-    opened = _host(bringup_run)
+    opened = bringup_run.host()
     if opened is None:
         raise NotApplicable("the bench has no [host]")
     return opened
-
-
-def _host(run: Run) -> Host | None:
-    asks, settings, on_console = run.lanes.host, run.bench.host, run.bench.host_is_on_console
-    if asks is None or settings is None:
-        return None if asks is None else Host(asks, run.clock, is_on_console=on_console)
-    return Host(asks, run.clock, python=settings.python, wrapper=settings.wrapper, is_on_console=on_console)
 
 
 @pytest.fixture(scope="session")
@@ -114,6 +107,7 @@ def contact(bringup_run: Run, bmc: Idrac) -> Contact:
     """Fact: who answers at the bench's BMC, or why nobody does."""
     made = make_contact(bmc, bringup_run.bench.service_tag)
     bringup_run.identify(made.identity())
+    bringup_run.lc_baseline = 0 if made.lc_baseline is None else made.lc_baseline.number
     return made
 
 
@@ -135,7 +129,7 @@ def bios(bringup_run: Run, contact: Contact, bmc: Idrac) -> BiosStory:  # noqa: 
         bringup_run.consent,
         bringup_run.handover,
         expected_tag=bringup_run.bench.service_tag,
-        host=_host(bringup_run),
+        host=bringup_run.host(),
     )
     bringup_run.changed = story.changed
     bringup_run.keep(story.stopped_by, of_bios(story))
@@ -148,7 +142,7 @@ def boot(bringup_run: Run, contact: Contact, bmc: Idrac, console: Console | None
     """Fact: what came of starting the machine."""
     story = bring_up(
         bmc,
-        _host(bringup_run),
+        bringup_run.host(),
         console,
         bringup_run.platform,
         bringup_run.consent,
@@ -170,9 +164,11 @@ def watched_boot(request: pytest.FixtureRequest, bringup_run: Run) -> BootStory 
 
 
 @pytest.fixture(scope="session")
-def pcie(host: Host) -> Snapshot:
+def pcie(bringup_run: Run, host: Host) -> Snapshot:
     """Fact: the PCIe tree as the operating system sees it, idle."""
-    return read_snapshot(host)
+    snapshot = read_snapshot(host)
+    bringup_run.kernel_log = snapshot.log.lines
+    return snapshot
 
 
 @pytest.fixture(scope="session")

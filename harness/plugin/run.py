@@ -20,6 +20,9 @@ from harness.bench import Bench
 from harness.clock import Clock, wall_time
 from harness.consent import Consent
 from harness.devices.fields import progress_of
+from harness.devices.host import Host
+from harness.devices.idrac import Idrac
+from harness.devices.redfish import Redfish
 from harness.errors import BenchError, Blame, BringupError
 from harness.part import Part
 from harness.platform import Platform, Slot
@@ -32,6 +35,7 @@ from harness.plugin.resumption import Resumption, carried_cases, carried_lines, 
 from harness.plugin.settings import Settings
 from harness.plugin.waiving import Waiving
 from harness.ports import HttpAsks, HttpQuestion, Lanes, OnLine
+from harness.procedures.first_failure import take_from_bmc, take_from_host
 from harness.procedures.guard import GuardedBmc, GuardedFabric
 from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
@@ -49,6 +53,9 @@ from harness.tape.tracks import Tracks
 
 PROCEDURES = ("session/bios", "session/boot")
 """The tracks whose writes say themselves what they leave on the machine."""
+
+FIRST_FAILURE = ("pcie", "gpu", "p2p", "resnet50")
+"""The stages that look at a running machine; the others keep what they saw of a start."""
 
 _MOST_DRIFT = 40
 """Lines of drift that are told; a renamed member of a list of parts is one, whatever its length."""
@@ -92,12 +99,15 @@ class Run:
     folder: Path | None = None
     interrupted: bool = False
     changed: str = ""
+    kernel_log: Sequence[str] = ()
+    lc_baseline: int | None = None
     problems: list[str] = field(default_factory=list)
     refusal: BringupError | None = None
     _identity: dict[str, str] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _facts: list[str] = field(default_factory=list)
     _vital: set[str] = field(default_factory=set)
+    _evidenced: set[str] = field(default_factory=set)
     _harness_failures: list[Case] = field(default_factory=list)
     _loose_ends: tuple[Callable[[], str], ...] = ()
     _evidence: Evidence = field(init=False)
@@ -251,11 +261,38 @@ class Run:
                 self.gates.lose(case.stage, case.parts, f"BLOCKED by {case.id}")
                 if all(slot.name in self.gates.lost for slot in self.slots):
                     self.gates.close(case.stage, f"BLOCKED by {case.id}: no part is left")
+        self._keep_first_failure(case)
         case.attachments = self._evidence.of(case.check) if case.failed else ()
         if self.waiving is not None:
             self.waiving.apply(case, self._identity)
         self.cases.append(case)
         self.chronicle.end_case(case)
+
+    def _keep_first_failure(self, case: Case) -> None:
+        """At the product's first failure in a stage on the running machine: what it shows now, before anybody restarts it.
+
+        A replay has it where the recording does.
+        """
+        track = f"session/evidence-{case.stage}"
+        is_first = case.failed and case.blame == Blame.PRODUCT and case.stage not in self._evidenced
+        if not is_first or case.stage not in FIRST_FAILURE or (self.player is not None and not self.player.open().has(track)):
+            return
+        self._evidenced.add(case.stage)
+        with self.tracks.on(track):
+            host = self.host()
+            found: dict[str, bytes | str] = {}
+            if host is not None:
+                found |= take_from_host(host, self.kernel_log)
+            if self.lanes.bmc is not None and self.lc_baseline is not None:
+                found |= take_from_bmc(Idrac(Redfish(self.lanes.bmc, self.clock)), self.lc_baseline)
+        self.keep(case.check, {f"{case.stage}-{name}": content for name, content in found.items()})
+
+    def host(self) -> Host | None:
+        """The operating system of the machine; None where the bench has none."""
+        asks, settings, on_console = self.lanes.host, self.bench.host, self.bench.host_is_on_console
+        if asks is None or settings is None:
+            return None if asks is None else Host(asks, self.clock, is_on_console=on_console)
+        return Host(asks, self.clock, python=settings.python, wrapper=settings.wrapper, is_on_console=on_console)
 
     def keep(self, check: str, files: Mapping[str, bytes | str]) -> None:
         """Keep evidence of a failure in the run's folder, for the case of ``check``; texts without secrets."""

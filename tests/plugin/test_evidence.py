@@ -2,8 +2,9 @@
 
 import pytest
 
-from harness.errors import BenchError
+from harness.errors import BenchError, CommandFailed, Unreachable
 from harness.plugin.evidence import MOST, Evidence
+from harness.procedures.first_failure import MARK, _marked, take_from_host
 
 
 def test_a_halt_leaves_screen_console_and_log_beside_its_case(bringup):
@@ -52,3 +53,84 @@ def test_a_disk_that_takes_no_evidence_is_the_bench_s(tmp_path):
     (tmp_path / "evidence").write_text("a file in the way")
     with pytest.raises(BenchError, match="cannot keep evidence"):
         Evidence(str).keep(tmp_path, "boot.post-halt", {"console.txt": "said"})
+
+
+PIECES = ("kernel-log.txt", "pcie-errors.txt", "nvml.jsonl", "lc-log.txt")
+
+
+@pytest.mark.parametrize(
+    ("stage", "fault", "check"),
+    [
+        ("pcie", "pcie.chain-link", "pcie.chain-link[jbogB/slot07]"),
+        ("gpu", "gpu.ecc", "gpu.ecc[jbogA/slot06]"),
+        pytest.param("p2p", "p2p.integrity.dropped", None, marks=pytest.mark.slow),
+        pytest.param("resnet50", "resnet50.straggler", None, marks=pytest.mark.slow),
+    ],
+)
+def test_the_first_failure_of_a_stage_keeps_what_the_machine_shows_and_its_replay_has_it_too(
+    bringup, tmp_path, stage, fault, check
+):
+    live = bringup("run", "--bench", "model-lqd8360", "--live", "--stage", "bmc", "--stage", stage, "--fault", fault)
+    first = check or live.failed[0]
+    kept = [f"evidence/{stage}-{name}" for name in PIECES]
+    assert live.cases[first]["attachments"] == kept
+    log, errors, nvml, lc = [(live.run_folder / path).read_text() for path in kept]
+    assert "NVRM: loading NVIDIA UNIX" in log
+    assert "functions without errors, at their full link" in errors
+    assert '"kind": "gpu"' in nvml
+    assert lc
+    assert not any(text.startswith(("could not", "not asked")) for text in (log, errors, nvml, lc))
+    others = [case for case, line in live.cases.items() if line["attachments"] and line["check"] != live.cases[first]["check"]]
+    assert others == []
+    again = bringup("run", "--bench", "model-lqd8360", "--replay", "--tapes", str(live.run_folder / "tape"))
+    assert again.status == 1, again.out + again.err
+    assert again.cases[first]["attachments"] == kept
+    assert [(again.run_folder / path).read_text() for path in kept] == [log, errors, nvml, lc]
+
+
+def test_a_recording_without_evidence_replays_without(bringup):
+    done = bringup("run", "--bench", "virtual-r640", "--replay", "--tapes", "virtual-r640-bus-numbers")
+    assert done.status == 1
+    assert not (done.run_folder / "evidence").exists()
+
+
+def test_the_kernel_log_is_marked_where_it_had_been_read_before():
+    assert list(_marked(["a", "b", "c"], ["a", "b"])) == ["a", "b", MARK, "c"]
+    assert list(_marked(["a", "b"], ["a", "b"])) == ["a", "b", MARK]
+    assert list(_marked(["b", "c"], ["a", "b"])) == ["b", "c"]
+
+
+class Dead:
+    """A host that answers a number of times and then no more."""
+
+    def __init__(self, answers, error):
+        self.left, self.error, self.asked = answers, error, 0
+
+    def kernel_log(self):
+        self.asked += 1
+        if self.asked > self.left:
+            raise self.error
+        return ("line",)
+
+    def agent(self, *_, **__):
+        self.asked += 1
+        raise self.error
+
+
+def test_a_host_that_does_not_answer_is_asked_once_and_each_piece_says_why():
+    host = Dead(0, Unreachable("no route to host"))
+    found = take_from_host(host, ())
+    assert found == {
+        "kernel-log.txt": "could not be kept: no route to host\n",
+        "pcie-errors.txt": "not asked: the host did not answer before: no route to host\n",
+        "nvml.jsonl": "not asked: the host did not answer before: no route to host\n",
+    }
+    assert host.asked == 1
+
+
+def test_a_worker_that_breaks_costs_its_own_piece_only():
+    host = Dead(1, CommandFailed("agent", 1, "no such file"))
+    found = take_from_host(host, ())
+    assert found["kernel-log.txt"] == "line\n"
+    assert found["pcie-errors.txt"].startswith("could not be kept: ")
+    assert found["nvml.jsonl"].startswith("could not be kept: ")
