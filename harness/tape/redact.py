@@ -2,9 +2,11 @@
 
     a value under a name that marks a secret   by secret_names, at any depth; its values are learned
     a literal, known or learned                everywhere: texts, names, streams; also hex, base64 and escaped (forms)
+    what is a secret by its looks              in texts: private keys in PEM, hashes as crypt(3) writes them, bearer tokens
     a header                                   by allow-list
 
-Every secret becomes ``<redacted>``. Doing it again changes nothing.
+Every secret becomes ``<redacted>``. Doing it again changes nothing. A secret that nobody named and that looks like nothing known
+is not recognised; nor is one that a machine encrypts or digests in its own way.
 """
 
 from __future__ import annotations
@@ -30,6 +32,15 @@ _ATTRIBUTE = re.compile(r'Name="(?P<name>[^"]{1,80})"(?P<between>[^<>]*>)(?P<val
 _ASSIGNED = re.compile(
     r"^(?P<name>[ \t]*[\w.#-]{1,80})(?P<between>[ \t]*[=:][ \t]*)(?P<value>[^\s{\[][^\r\n]*)(?P<end>)", re.MULTILINE
 )
+
+_LOOKS = (
+    re.compile(r"()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)()", re.DOTALL),
+    re.compile(r"((?<![\w/.])\$(?:1|2[aby]|5|6|7|y)\$)[./A-Za-z0-9$=,]{12,}()"),
+    re.compile(r"(\b(?:basic|bearer|digest) +)(?=[A-Za-z0-9+/._~-]{16,})[A-Za-z0-9+/._~=-]+()", re.IGNORECASE),
+)
+"""A secret between what stays of it on either side."""
+
+_TRACES = ("PRIVATE KEY", "$", "earer ", "asic ", "igest ")
 
 _SHORT = 200
 """Longer texts than this are not remembered."""
@@ -84,6 +95,9 @@ class Redactor:
         if any(hint in lower for hint in _HINTS):
             for pattern in (_QUOTED, _ATTRIBUTE, _ASSIGNED):
                 text = pattern.sub(self._without_value, text)
+        if any(trace in text for trace in _TRACES):
+            for looks in _LOOKS:
+                text = looks.sub(rf"\1{REDACTED}\2", text)
         return self._without_literals(text)
 
     def _json(self, value: Json) -> Json:

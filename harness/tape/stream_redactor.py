@@ -83,7 +83,8 @@ class StreamRedactor:
         if forms is self._known:
             return
         self._known = forms
-        coded = [form.encode("utf-8", "surrogatepass") for form in forms]
+        # a secret of several lines (a private key) is looked for as what is searched: without line ends
+        coded = [each for form in forms if (each := _LINE_END.sub(b"", form.encode("utf-8", "surrogatepass")))]
         self._pattern = re.compile(b"|".join(re.escape(form) for form in (_MARK, *coded)))
         self._beginnings = frozenset(form[:length] for form in coded for length in range(1, len(form)))
         self._longest = max(map(len, self._beginnings), default=0)

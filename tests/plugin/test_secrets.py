@@ -3,6 +3,7 @@
 import base64
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -10,6 +11,14 @@ from harness import locator
 
 KNOWN = "correct-horse-battery"
 LISTED = "listed-secret-staple"
+OTHERS = (
+    "9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08",
+    "rack-seven-community",
+    "-----BEGIN PRIVATE KEY-----\nMIIEowIBAAKCAQEA7fJq0s1Yx9P\n3kQmB2zWcD8\n-----END PRIVATE KEY-----",
+    "sessionid=38afes7a8w9fhq",
+)
+"""A user's password hash, an SNMP community, a private key, a session's cookie."""
+
 LEAKY = f"""
 import base64
 from dataclasses import replace
@@ -19,6 +28,7 @@ from harness.ports import Chunk
 
 parts.BMC_PASSWORD = known = {KNOWN!r}
 listed = {LISTED!r}
+HASH, COMMUNITY, KEY, COOKIE = {OTHERS!r}
 original = lanes.open_model
 
 class LeakyHttp:
@@ -32,11 +42,15 @@ class LeakyHttp:
             "Text": f"before {{known}} after", "Hex": known.encode().hex(), "Hex2": listed.encode().hex().upper(),
             "Base": base64.b64encode(known.encode()).decode(), "Base2": base64.b64encode(b"x" + known.encode()).decode(),
             "Base3": base64.b64encode(b"xy" + listed.encode() + b"zz").decode(), known: "as a key",
+            "Attributes": {{"Users.2.SHA256Password": HASH, "SNMP.1.AgentCommunity": COMMUNITY}}, "Key": {{"PrivateKey": KEY}},
+            "Message": f"{{HASH}} {{COMMUNITY}} {{KEY}} {{COOKIE}}", "Cookie": COOKIE,
         }}
         return replace(answer, headers=dict(answer.headers) | {{"x-secret": known, "etag": known}}, body=answer.body | {{"Leaks": leaks}})
 
 class LeakyConsole:
-    def __init__(self, port): self.port, self.rest = port, [bytes([byte]) for byte in f"password {{known}} and {{listed}} ".encode()]
+    def __init__(self, port):
+        shown = f"password {{known}} and {{listed}} {{HASH}} {{COMMUNITY}} {{COOKIE}} " + KEY.replace(chr(10), chr(13) + chr(10))
+        self.port, self.rest = port, [bytes([byte]) for byte in shown.encode()]
     def close(self): self.port.close()
     def write(self, data): self.port.write(data)
     def read(self, deadline):
@@ -49,7 +63,8 @@ class LeakyHost:
     def close(self): self.port.close()
     def ask(self, question, on_line=None):
         answer = self.port.ask(question, on_line)
-        return replace(answer, stderr=f"{{known}} {{listed}}") if question.key == "uname -r" else answer
+        everything = f"{{known}} {{listed}} {{HASH}} {{COMMUNITY}} {{KEY}} {{COOKIE}}"
+        return replace(answer, stderr=everything) if question.key == "uname -r" else answer
 
 def leaky(*arguments, **keywords):
     opened = original(*arguments, **keywords, password=known) if "password" not in keywords else original(*arguments, **keywords)
@@ -77,7 +92,7 @@ def test_a_measurement_holds_what_it_read(bmc, measure):
 """
 SHAPES = [
     shape
-    for secret in (KNOWN, LISTED)
+    for secret in (KNOWN, LISTED, *OTHERS[:2], *OTHERS[2].split("\n")[1:3], OTHERS[3])
     for shape in (
         secret,
         secret.encode().hex(),
@@ -95,8 +110,17 @@ def found_in(folder):
         for file in sorted(folder.rglob("*"))
         if file.is_file() and file.suffix not in (".py", ".pyc")
         for shape in SHAPES
-        if shape in file.read_text(errors="replace")
+        if shape in opened(file)
     ]
+
+
+def opened(file):
+    """The text of a file; of an archive, that of all its members."""
+    if not tarfile.is_tarfile(file):
+        return file.read_text(errors="replace")
+    with tarfile.open(file) as archive:
+        members = [archive.extractfile(member) for member in archive.getmembers() if member.isfile()]
+        return "".join(member.read().decode(errors="replace") for member in members)
 
 
 def test_a_recording_and_its_reports_hold_no_secret(bringup, tmp_path):
@@ -105,6 +129,8 @@ def test_a_recording_and_its_reports_hold_no_secret(bringup, tmp_path):
     tape = tmp_path / "fixtures" / "tapes" / "model-lqd8360"
     assert (tape / "tape.toml").is_file()
     assert "kept-as-it-is" in "".join(file.read_text() for file in tape.rglob("*") if file.is_file())
+    assert bringup("bundle", "latest", folder=tmp_path).status == 0
+    assert any(tarfile.is_tarfile(file) for file in tmp_path.rglob("*") if file.is_file())
     assert found_in(tmp_path) == []
     assert not [shape for shape in SHAPES if shape in done.out + done.err]
     again = bringup("run", "--bench", "model-lqd8360", "--replay", folder=tmp_path)
