@@ -17,6 +17,7 @@ from harness.tape.diff import Difference, Tolerance, compare_tapes
 from harness.tape.format import Tape
 from harness.tape.header import HEADER, read_info
 from harness.tape.library import replace_tape
+from harness.tape.pseudonyms import write_pseudonymous
 from harness.tape.scan import check_tape, summarise
 from harness.units import parse_quantity
 
@@ -48,9 +49,10 @@ def _doubts(folder: Path) -> list[str]:
     return doubts(info, platform, wall_time())
 
 
-def keep(run: Path, name: str, tapes: Path | None, *, force: bool) -> str:
+def keep(run: Path, name: str, tapes: Path | None, *, force: bool, pseudonyms: bool | None = None) -> str:
     """Put the recording of a live run among the tapes, whole, once the scan found nothing; what was kept, in one line.
 
+    With ``pseudonyms`` for what names machine, parts and addresses; None: on hardware only.
     Raises UsageMistake for a run without one, or one that never came to its end, and TapeError as ``replace_tape`` does.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
@@ -64,17 +66,21 @@ def keep(run: Path, name: str, tapes: Path | None, *, force: bool) -> str:
     is_there = target.exists()
     if is_there and not force:
         raise UsageMistake(f"{target} exists; --force replaces it, or choose another name")
-    replace_tape(target, lambda beside: _copy(source, beside))
-    info = read_info(target)
+    tape = Tape.open(source)
+    info = tape.info
+    is_hidden = info.source == "hardware" if pseudonyms is None else pseudonyms
+    replace_tape(target, lambda beside: _write(tape, beside, is_hidden=is_hidden))
     faults = f", with {', '.join(info.faults)}" if info.faults else ""
-    how = "replaced by" if is_there else "holds"
-    return (
-        f"{target} {how} the recording of {record.run.id}: bench {info.bench}, source {info.source}{faults}, {record.end.verdict}"
-    )
+    under = ", under pseudonyms" if is_hidden else ""
+    about = f"bench {info.bench}, source {info.source}{faults}{under}, {record.end.verdict}"
+    return f"{target} {'replaced by' if is_there else 'holds'} the recording of {record.run.id}: {about}"
 
 
-def _copy(source: Path, beside: Path) -> None:
-    shutil.copytree(source, beside)
+def _write(tape: Tape, beside: Path, *, is_hidden: bool) -> None:
+    if is_hidden:
+        write_pseudonymous(tape, beside)
+    else:
+        shutil.copytree(tape.folder, beside)
 
 
 def show(name: str, tapes: Path | None) -> list[str]:

@@ -101,6 +101,7 @@ def _replay(settings: Settings, bench: Bench, platform: Platform, slots: tuple[S
     folder = locator.find_tape(bench.name, settings.tapes)
     info = read_info(folder)
     _check_whose(info, bench, folder)
+    bench = _under_pseudonym(bench, info)
     told = doubts(info, platform, wall_time())
     if told and settings.strict_tapes:
         raise TapeError(f"{folder}: {'; '.join(told)}; without --strict-tapes it is replayed with a warning")
@@ -130,11 +131,18 @@ def _check_whose(info: TapeInfo, bench: Bench, folder: Path) -> None:
     """A tape of another machine says nothing about this one."""
     if info.bench != bench.name:
         raise TapeError(f"{folder}: it was recorded on bench {info.bench!r}, not on {bench.name!r}; name that bench")
-    recorded = info.identity.get("service_tag", "")
+    recorded = "" if info.pseudonyms else info.identity.get("service_tag", "")
     if bench.service_tag and recorded and recorded != bench.service_tag:
         raise TapeError(
             f"{folder}: it was recorded on service tag {recorded}, and bench {bench.name} pins {bench.service_tag}; record it anew"
         )
+
+
+def _under_pseudonym(bench: Bench, info: TapeInfo) -> Bench:
+    """The bench as a tape with pseudonyms knows its machine: what is pinned there is the pseudonym."""
+    if not info.pseudonyms or not bench.service_tag:
+        return bench
+    return bench.model_copy(update={"service_tag": info.identity.get("service_tag", bench.service_tag)})
 
 
 def _simulated(settings: Settings, bench: Bench, platform: Platform, slots: tuple[Slot, ...]) -> Run:

@@ -45,7 +45,9 @@ from harness.record.seal import write_seal
 from harness.record.verdict import Verdict, conclude
 from harness.tape.format import Tape
 from harness.tape.header import TapeInfo
+from harness.tape.library import replace_tape
 from harness.tape.player import Player
+from harness.tape.pseudonyms import write_pseudonymous
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
 from harness.tape.shape import compare_shapes
@@ -381,8 +383,14 @@ class Run:
             kept = "was left as it was" if is_there else "was not written"
             chronicle.note(f"the tape {target} {kept}: only a run in which everything passed makes one")
             return
-        recorder.keep(target, self._tape_info())
-        chronicle.note(f"the tape {target} was {'replaced' if is_there else 'written'}")
+        is_hidden = self.source == "hardware" if self.settings.pseudonyms is None else self.settings.pseudonyms
+        if is_hidden and self.folder is not None:
+            recorded = Tape.open(self.folder / "tape")
+            replace_tape(target, lambda beside: write_pseudonymous(recorded, beside), redactor=self.redactor)
+        else:
+            recorder.keep(target, self._tape_info())
+        under = ", with pseudonyms for machine, parts and addresses" if is_hidden else ""
+        chronicle.note(f"the tape {target} was {'replaced' if is_there else 'written'}{under}")
 
     def _tape_info(self) -> TapeInfo:
         return TapeInfo(
@@ -409,7 +417,13 @@ class Run:
             "platform": self.platform.name,
             "stages": list(self.stages if self.resumption is None else self.resumption.record.run.stages),
             "harness": harness.__version__,
-            "tape": None if self.tape is None else {"name": self.tape.bench, "recorded_at": self.tape.recorded_at},
+            "tape": None
+            if self.tape is None
+            else {
+                "name": self.tape.bench,
+                "recorded_at": self.tape.recorded_at,
+                "pseudonyms": self.tape.pseudonyms,
+            },
             "faults": sorted(set(self.settings.faults) | set(self.tape.faults if self.tape else ())),
             "apply": self.consent.apply,
             "command": list(self.settings.command),

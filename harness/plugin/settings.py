@@ -53,7 +53,7 @@ class Settings:
     ``waivers`` a file of what somebody answers for (harness.waivers), ``steal_lock`` the owner's exact name from whom the
     machine's lock is taken, "" for nobody's, ``resume`` the folder of a run that was cut off and is gone on with.
     ``strict_tapes``: a recording that may mislead (harness.tape.currency) is refused. ``verify``: what a live machine answers is
-    compared in shape with its tape.
+    compared in shape with its tape. ``pseudonyms`` for what names a machine on the tape that is kept; None: on hardware only.
     """
 
     bench: str = BUNDLED_BENCH
@@ -71,6 +71,7 @@ class Settings:
     lab_driver: Path | None = None
     waivers: Path | None = None
     strict_tapes: bool = False
+    pseudonyms: bool | None = None
     verify: bool = False
     resume: Path | None = None
     command: tuple[str, ...] = ()

@@ -28,11 +28,15 @@ from harness.units import amount
 
 @dataclass(frozen=True)
 class TapeInfo:
-    """The tape of a replay: its name, when it was recorded (ISO 8601) and where its machine was (source)."""
+    """The tape of a replay: its name, when it was recorded (ISO 8601) and where its machine was (source).
+
+    ``pseudonyms``: what names machine, parts and addresses is none of their own names.
+    """
 
     name: str = ""
     recorded_at: str = ""
     source: str = ""
+    pseudonyms: bool = False
 
 
 @dataclass(frozen=True)

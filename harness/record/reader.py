@@ -114,13 +114,18 @@ def _run(line: Line, file: Path) -> RunInfo | None:
         platform=_text(line, "platform"),
         stages=_texts(line, "stages"),
         harness=_text(line, "harness"),
-        tape=TapeInfo(_text(tape, "name"), _text(tape, "recorded_at"), _text(tape, "source")) if isinstance(tape, dict) else None,
+        tape=None if not isinstance(tape, dict) else _tape(tape),
         faults=_texts(line, "faults"),
         apply=line.get("apply") is True,
         command=_texts(line, "command"),
         checksums={str(key): _text(sums, key) for key in sums} if isinstance(sums := line.get("checksums"), dict) else {},
         resumed=ResumedRecord(_text(resumed, "run"), _texts(resumed, "stages")) if isinstance(resumed, dict) else None,
     )
+
+
+def _tape(tape: Line) -> TapeInfo:
+    is_hidden = tape.get("pseudonyms") is True
+    return TapeInfo(_text(tape, "name"), _text(tape, "recorded_at"), _text(tape, "source"), pseudonyms=is_hidden)
 
 
 def _assemble(record: Record, lines: list[Line], damage: list[str]) -> Record:

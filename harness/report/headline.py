@@ -102,7 +102,8 @@ def machine(record: Record) -> str:
     facts = record.identity
     if not any(facts.get(name) for name in ("system", "service_tag", "bios", "idrac")):
         return "machine not identified"
-    tag = f"service tag {facts.get('service_tag') or 'unknown'}"
+    is_hidden = record.run.tape is not None and record.run.tape.pseudonyms
+    tag = f"service tag {facts.get('service_tag') or 'unknown'}{' (a pseudonym)' if is_hidden else ''}"
     firmware = f"BIOS {facts.get('bios') or 'unknown'}, iDRAC {facts.get('idrac') or 'unknown'}"
     return ", ".join(part for part in (facts.get("system", ""), tag, firmware) if part)
 

@@ -27,7 +27,8 @@ class TapeInfo:
     ``source`` is one of SOURCES, ``recorded_at`` an ISO 8601 time with its zone, ``harness`` the version that recorded,
     ``stages`` the selected stages, ``apply`` whether changes were allowed, ``force_p2p`` whether GPUs copied
     whatever the IOMMU, ``faults`` those of the virtual lab that were switched on, ``identity`` what the machine was (service tag,
-    BIOS, iDRAC, driver). ``lanes`` and ``facts`` are those of the recorded Lanes; the recorder fills them in.
+    BIOS, iDRAC, driver), ``pseudonyms`` whether machine, parts and addresses have other names here than their own. ``lanes``
+    and ``facts`` are those of the recorded Lanes; the recorder fills them in.
     """
 
     bench: str
@@ -42,6 +43,7 @@ class TapeInfo:
     identity: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     force_p2p: bool = False
+    pseudonyms: bool = False
 
 
 def header_text(info: TapeInfo) -> str:
@@ -56,6 +58,7 @@ def header_text(info: TapeInfo) -> str:
         f"stages = {_strings(info.stages)}",
         f"apply = {str(info.apply).lower()}",
         *(["force_p2p = true"] if info.force_p2p else []),
+        *(["pseudonyms = true"] if info.pseudonyms else []),
         f"faults = {_strings(info.faults)}",
         f"lanes = {_strings(info.lanes)}",
     ]
@@ -91,6 +94,7 @@ _TYPES: dict[str, type] = {
     "facts": dict,
     "apply": bool,
     "force_p2p": bool,
+    "pseudonyms": bool,
 }
 
 
@@ -99,7 +103,7 @@ def _info(table: dict[str, Any], where: str) -> TapeInfo:
     for key in table:
         if key not in known:
             raise TapeError(f"{where}: unknown key {key!r}")
-    table = {"faults": [], "force_p2p": False, **table}  # not in every tape
+    table = {"faults": [], "force_p2p": False, "pseudonyms": False, **table}  # not in every tape
     for key in known:
         if key not in table:
             raise TapeError(f"{where}: {key} is missing")

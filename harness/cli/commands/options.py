@@ -15,6 +15,11 @@ StrictTapesOption = Annotated[
     bool, typer.Option("--strict-tapes", help="Refuse a recording that is old, or of firmware that is not wanted any more.")
 ]
 
+PseudonymsOption = Annotated[
+    bool | None,
+    typer.Option("--pseudonyms/--real-names", help="What names machine, parts and addresses on a tape; pseudonyms for hardware."),
+]
+
 BenchOption = Annotated[str, typer.Option("--bench", metavar="NAME|FILE", help="The machine.")]
 AttributesOption = Annotated[
     Path | None, typer.Option("--attributes", metavar="FILE", help="Settings (TOML, JSON, an export) in the platform's place.")

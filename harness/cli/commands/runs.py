@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.commands.options import AssumeFreeOption, StealLockOption, StrictTapesOption, TapesOption
+from harness.cli.commands.options import AssumeFreeOption, PseudonymsOption, StealLockOption, StrictTapesOption, TapesOption
 from harness.plugin.settings import BUNDLED_BENCH
 
 run_app = typer.Typer()
@@ -47,6 +47,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
     report: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where to write reports.")] = Path("reports"),
     tapes: TapesOption = None,
     strict_tapes: StrictTapesOption = False,
+    pseudonyms: PseudonymsOption = None,
     lab_driver: Annotated[
         Path | None,
         typer.Option("--lab-driver", metavar="DIR", help="Run a modelled machine's GPU workers on the driver libraries there."),
@@ -99,6 +100,7 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         lab_driver=lab_driver,
         waivers=waivers,
         strict_tapes=strict_tapes,
+        pseudonyms=pseudonyms,
         verify=verify,
         resume=resumed,
         command=("bringup", *sys.argv[1:]),

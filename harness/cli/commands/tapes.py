@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.commands.options import StrictTapesOption, TapesOption
+from harness.cli.commands.options import PseudonymsOption, StrictTapesOption, TapesOption
 
 tape_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at and check recordings.")
 
@@ -48,10 +48,11 @@ def tape_diff(
 
 
 @tape_app.command("keep")
-def tape_keep(
+def tape_keep(  # noqa: PLR0917 - typer reads the options off the parameters
     run: Annotated[str, typer.Argument(metavar="RUN", help="A live run's folder, or its id below --report.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the tape is called.")],
     force: Annotated[bool, typer.Option("--force", help="Replace a tape of that name.")] = False,
+    pseudonyms: PseudonymsOption = None,
     reports: Annotated[Path, typer.Option("--report", metavar="DIR", help="Where reports are.")] = Path("reports"),
     tapes: TapesOption = None,
 ) -> None:
@@ -59,7 +60,7 @@ def tape_keep(
     from harness.cli.report import find_run
     from harness.cli.tape import keep
 
-    typer.echo(keep(find_run(run, reports), name, tapes, force=force))
+    typer.echo(keep(find_run(run, reports), name, tapes, force=force, pseudonyms=pseudonyms))
 
 
 @tape_app.command("trim")
