@@ -70,7 +70,7 @@ def resume(run: Run, folder: Path) -> None:
 
     Raises BringupError where that run cannot be gone on with; nothing is written then.
     """
-    record = read_resumable(folder)
+    record = read_resumable(folder.resolve())  # reports/latest will be another run in a moment
     if record.run.bench != run.bench.name:
         raise UsageMistake(f"{folder}: this run was made on bench {record.run.bench!r}, not on {run.bench.name!r}")
     if run.bench.lab is not None:

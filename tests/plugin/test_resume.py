@@ -51,7 +51,7 @@ def test_a_killed_run_goes_on_after_its_last_finished_stage(bringup, killed):
     first = killed.run_folder
     old = read_record(first)
     text = (first / "results.jsonl").read_bytes()
-    done, record = go_on(bringup, killed, first, "--suite", "checks")
+    done, record = go_on(bringup, killed, "latest", "--suite", "checks")
     assert done.status in (0, 3), done.out + done.err
     assert record.run.resumed.run == old.run.id
     assert record.run.resumed.stages == ("pcie",)
