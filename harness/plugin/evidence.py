@@ -1,19 +1,26 @@
 """First-failure evidence: what was seen when something failed, kept in the run's folder before anybody restarts the machine.
 
 reports/RUN/evidence/bios-screen.png, boot-screen.png, boot-console.txt, boot-lc-log.txt
+                    STAGE-kernel-log.txt, STAGE-pcie-errors.txt, STAGE-nvml.jsonl, STAGE-lc-log.txt
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.errors import BenchError
+from harness.devices.host import Host
+from harness.devices.idrac import Idrac
+from harness.errors import BenchError, Blame
+from harness.plugin.case import Case
 from harness.procedures.bios import BiosStory
 from harness.procedures.boot import BootStory
+from harness.procedures.first_failure import take_from_bmc, take_from_host
 
 FOLDER = "evidence"
+
+_RUNNING = ("pcie", "gpu", "p2p", "resnet50")
 
 MOST = 4 * 1024 * 1024
 """Bytes of one piece. A screenshot has some hundred kilobytes; of a text that is longer the end is kept."""
@@ -42,6 +49,35 @@ class Evidence:
     def of(self, check: str) -> tuple[str, ...]:
         """The paths of what was kept for a check, relative to the run's folder."""
         return self._paths.get(check, ())
+
+
+@dataclass
+class FirstFailures:
+    """The first failure of each stage that looks at a running machine, and what to tell it apart from: what was there before.
+
+    ``kernel_log`` are the lines that the stage pcie read, ``lc_baseline`` is the newest entry of the Lifecycle log as the run
+    began, None where nobody looked.
+    """
+
+    kernel_log: Sequence[str] = ()
+    lc_baseline: int | None = None
+    _had: set[str] = field(default_factory=set)
+
+    def is_one(self, case: Case) -> bool:
+        """True for the product's first failure in such a stage; the others keep what they saw of a start. Asked once a case."""
+        is_first = case.failed and case.blame == Blame.PRODUCT and case.stage in _RUNNING and case.stage not in self._had
+        if is_first:
+            self._had.add(case.stage)
+        return is_first
+
+    def take(self, stage: str, host: Host | None, idrac: Idrac | None) -> dict[str, bytes | str]:
+        """What host and iDRAC show now, by file name."""
+        found: dict[str, str] = {}
+        if host is not None:
+            found |= take_from_host(host, self.kernel_log)
+        if idrac is not None and self.lc_baseline is not None:
+            found |= take_from_bmc(idrac, self.lc_baseline)
+        return {f"{stage}-{name}": content for name, content in found.items()}
 
 
 def of_bios(story: BiosStory) -> dict[str, bytes | str]:

@@ -107,7 +107,7 @@ def contact(bringup_run: Run, bmc: Idrac) -> Contact:
     """Fact: who answers at the bench's BMC, or why nobody does."""
     made = make_contact(bmc, bringup_run.bench.service_tag)
     bringup_run.identify(made.identity())
-    bringup_run.lc_baseline = 0 if made.lc_baseline is None else made.lc_baseline.number
+    bringup_run.firsts.lc_baseline = 0 if made.lc_baseline is None else made.lc_baseline.number
     return made
 
 
@@ -167,7 +167,7 @@ def watched_boot(request: pytest.FixtureRequest, bringup_run: Run) -> BootStory 
 def pcie(bringup_run: Run, host: Host) -> Snapshot:
     """Fact: the PCIe tree as the operating system sees it, idle."""
     snapshot = read_snapshot(host)
-    bringup_run.kernel_log = snapshot.log.lines
+    bringup_run.firsts.kernel_log = snapshot.log.lines
     return snapshot
 
 

@@ -28,14 +28,14 @@ from harness.part import Part
 from harness.platform import Platform, Slot
 from harness.plugin.case import Case
 from harness.plugin.chronicle import HARNESS, Chronicle
-from harness.plugin.evidence import Evidence
+from harness.plugin.evidence import Evidence, FirstFailures
 from harness.plugin.folder import make_folder
 from harness.plugin.measuring import Measure
+from harness.plugin.recordings import find_drift, replace_with
 from harness.plugin.resumption import Resumption, carried_cases, carried_lines, copy_evidence, restore_gates
 from harness.plugin.settings import Settings
 from harness.plugin.waiving import Waiving
 from harness.ports import HttpAsks, HttpQuestion, Lanes, OnLine
-from harness.procedures.first_failure import take_from_bmc, take_from_host
 from harness.procedures.guard import GuardedBmc, GuardedFabric
 from harness.procedures.handover import Handover
 from harness.procedures.stages import STAGES, Gates
@@ -43,24 +43,14 @@ from harness.record.ledger import Ledger
 from harness.record.lines import FILE_NAME, CaseOutcome
 from harness.record.seal import write_seal
 from harness.record.verdict import Verdict, conclude
-from harness.tape.format import Tape
 from harness.tape.header import TapeInfo
-from harness.tape.library import replace_tape
 from harness.tape.player import Player
-from harness.tape.pseudonyms import write_pseudonymous
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
-from harness.tape.shape import compare_shapes
 from harness.tape.tracks import Tracks
 
 PROCEDURES = ("session/bios", "session/boot")
 """The tracks whose writes say themselves what they leave on the machine."""
-
-FIRST_FAILURE = ("pcie", "gpu", "p2p", "resnet50")
-"""The stages that look at a running machine; the others keep what they saw of a start."""
-
-_MOST_DRIFT = 40
-"""Lines of drift that are told; a renamed member of a list of parts is one, whatever its length."""
 
 _BLOCKER = re.compile(r"BLOCKED by ([\w.-]+):")
 
@@ -101,15 +91,13 @@ class Run:
     folder: Path | None = None
     interrupted: bool = False
     changed: str = ""
-    kernel_log: Sequence[str] = ()
-    lc_baseline: int | None = None
+    firsts: FirstFailures = field(default_factory=FirstFailures)
     problems: list[str] = field(default_factory=list)
     refusal: BringupError | None = None
     _identity: dict[str, str] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _facts: list[str] = field(default_factory=list)
     _vital: set[str] = field(default_factory=set)
-    _evidenced: set[str] = field(default_factory=set)
     _harness_failures: list[Case] = field(default_factory=list)
     _loose_ends: tuple[Callable[[], str], ...] = ()
     _evidence: Evidence = field(init=False)
@@ -271,23 +259,13 @@ class Run:
         self.chronicle.end_case(case)
 
     def _keep_first_failure(self, case: Case) -> None:
-        """At the product's first failure in a stage on the running machine: what it shows now, before anybody restarts it.
-
-        A replay has it where the recording does.
-        """
+        """Where it is one, keep what the machine shows now, before anybody restarts it; in a replay, what the recording has."""
         track = f"session/evidence-{case.stage}"
-        is_first = case.failed and case.blame == Blame.PRODUCT and case.stage not in self._evidenced
-        if not is_first or case.stage not in FIRST_FAILURE or (self.player is not None and not self.player.open().has(track)):
+        if not self.firsts.is_one(case) or (self.player is not None and not self.player.open().has(track)):
             return
-        self._evidenced.add(case.stage)
         with self.tracks.on(track):
-            host = self.host()
-            found: dict[str, bytes | str] = {}
-            if host is not None:
-                found |= take_from_host(host, self.kernel_log)
-            if self.lanes.bmc is not None and self.lc_baseline is not None:
-                found |= take_from_bmc(Idrac(Redfish(self.lanes.bmc, self.clock)), self.lc_baseline)
-        self.keep(case.check, {f"{case.stage}-{name}": content for name, content in found.items()})
+            idrac = None if self.lanes.bmc is None else Idrac(Redfish(self.lanes.bmc, self.clock))
+            self.keep(case.check, self.firsts.take(case.stage, self.host(), idrac))
 
     def host(self) -> Host | None:
         """The operating system of the machine; None where the bench has none."""
@@ -350,22 +328,14 @@ class Run:
             self.harness_fails("harness.unplayed", "recorded writes that never came:\n" + "\n".join(unplayed))
 
     def _tell_drift(self, chronicle: Chronicle, tape: Path, verdict: Verdict) -> None:
-        """Say how the machine's answers differ in shape from its tape; in a run that passed, that is the recording's failure."""
+        """In a run that passed, drift is the recording's failure."""
         if self.folder is None or self.interrupted:
             return
-        try:
-            found = [str(each) for each in compare_shapes(Tape.open(tape), Tape.open(self.folder / "tape"))]
-        except BringupError as error:
-            found = [str(error)]
-        for line in found[:_MOST_DRIFT]:
-            chronicle.note(f"drift from the tape {tape}: {line}")
-        if len(found) > _MOST_DRIFT:
-            chronicle.note(f"drift from the tape {tape}: {len(found) - _MOST_DRIFT} more")
-        if not found:
-            chronicle.note(f"the tape {tape} still has the shape of what the machine answers")
-        elif verdict.exit == 0:
-            told = "\n".join(found[:_MOST_DRIFT])
-            self.harness_fails("harness.tape-drift", f"the tape {tape} is not what the machine answers any more:\n{told}")
+        drift = find_drift(tape, self.folder / "tape")
+        for note in drift.notes:
+            chronicle.note(note)
+        if drift.failure and verdict.exit == 0:
+            self.harness_fails("harness.tape-drift", drift.failure)
 
     def _verdict(self) -> Verdict:
         ended: Sequence[Case] = [*self.cases, *self._harness_failures]
@@ -383,14 +353,9 @@ class Run:
             kept = "was left as it was" if is_there else "was not written"
             chronicle.note(f"the tape {target} {kept}: only a run in which everything passed makes one")
             return
-        is_hidden = self.source == "hardware" if self.settings.pseudonyms is None else self.settings.pseudonyms
-        if is_hidden and self.folder is not None:
-            recorded = Tape.open(self.folder / "tape")
-            replace_tape(target, lambda beside: write_pseudonymous(recorded, beside), redactor=self.redactor)
-        else:
-            recorder.keep(target, self._tape_info())
-        under = ", with pseudonyms for machine, parts and addresses" if is_hidden else ""
-        chronicle.note(f"the tape {target} was {'replaced' if is_there else 'written'}{under}")
+        if self.folder is not None:
+            is_hidden = self.source == "hardware" if self.settings.pseudonyms is None else self.settings.pseudonyms
+            chronicle.note(replace_with(self.folder / "tape", target, self.redactor, under_pseudonyms=is_hidden))
 
     def _tape_info(self) -> TapeInfo:
         return TapeInfo(

@@ -96,10 +96,6 @@ class Recorder:
         except OSError as error:
             raise BenchError(f"cannot write the tape {folder}: {error.strerror or error}") from None
 
-    def keep(self, target: Path, info: TapeInfo) -> None:
-        """Let what was noted replace the tape ``target``, whole or not at all. Raises TapeError or BenchError."""
-        replace_tape(target, lambda folder: self.write(folder, info), redactor=self._redactor)
-
     def settle(self, info: TapeInfo) -> None:
         """At the end of a run: replace the evidence by the exact tape, with its header. Nothing is done without evidence."""
         if self._evidence is not None:

@@ -14,6 +14,7 @@ from harness.errors import AuthRefused, BenchError, TapeError, Timeout, Unreacha
 from harness.ports import Chunk, CommandAnswer, CommandQuestion, HttpAnswer, HttpQuestion, Lanes
 from harness.secret import Secret
 from harness.tape.format import Tape
+from harness.tape.library import replace_tape
 from harness.tape.player import Player
 from harness.tape.recorder import Recorder
 from harness.tape.redact import Redactor
@@ -433,11 +434,11 @@ class TestEvidence:
 def test_a_tape_is_kept_only_if_the_scan_finds_none_of_the_known_secrets(recorder, clock, tmp_path, info, monkeypatch):
     recorder.asks("bmc", Port(clock, {"note": f"it is {SECRET}"})).ask(GET)
     recorder.lanes(Lanes(bmc=Port(clock)))
-    recorder.keep(tmp_path / "tapes/toy", info)
+    replace_tape(tmp_path / "tapes/toy", lambda folder: recorder.write(folder, info), redactor=Redactor([SECRET]))
     assert Tape.open(tmp_path / "tapes/toy").events("session/loose")[0].reply.body == {"note": "it is <redacted>"}
     monkeypatch.setattr("harness.tape.recorder.redacted", lambda reply, redactor: replace(reply, headers={}))
     broken = Recorder(Tracks(clock), clock, Redactor([SECRET]))
     broken.asks("bmc", Port(clock, {"note": f"it is {SECRET}"})).ask(GET)
     broken.lanes(Lanes(bmc=Port(clock)))
     with pytest.raises(TapeError, match=r"body\.note is not redacted"):
-        broken.keep(tmp_path / "tapes/toy", info)
+        replace_tape(tmp_path / "tapes/toy", lambda folder: broken.write(folder, info), redactor=Redactor([SECRET]))
