@@ -37,6 +37,8 @@ def objections(record: Record) -> list[str]:
         told.append(f"its machine is no hardware but {record.identity.get('simulated') or run.source or 'of unknown source'}")
     if run.faults:
         told.append(f"faults were switched on: {', '.join(run.faults)}")
+    if run.resumed is not None and run.resumed.stages:
+        told.append(f"it was resumed from {run.resumed.run}, and a machine is qualified by one whole run")
     if not record.closed or record.end is None:
         told.append("its record is not whole")
     elif record.end.verdict != PASSED:

@@ -105,6 +105,7 @@ def test_what_was_not_measured_is_listed_with_its_reason(run):
         ({"identity": {"service_tag": "X", "simulated": "model"}}, "its machine is no hardware but model"),
         ({"identity": {}}, "did not tell its service tag"),
         ({"faults": ["gpu.ecc"]}, "faults were switched on: gpu.ecc"),
+        ({"resumed": {"run": "r0", "stages": ["bios"]}}, "it was resumed from r0"),
         ({"stages": WHOLE[:-1]}, "stages were not run to their end: resnet50"),
         ({"verdict": "INCOMPLETE"}, "it ended INCOMPLETE"),
         ({"ended": False}, "its record is not whole"),
