@@ -86,6 +86,7 @@ def test_the_example_of_a_waiver_is_understood():
     assert (waiver.ticket, waiver.expires.year) == ("LAB-123", 2027)
 
 
+@pytest.mark.slow
 def test_the_bundled_tape_can_be_recorded_as_shown(person):
     command, _ = [line for line in SHOWN if "--record" in line]
     done = run(person, command)

@@ -143,6 +143,7 @@ def test_only_dropped_writes_are_wrong_when_only_writes_are_dropped(judged):
     assert (wrong.wrong.way, wrong.bad * 2) == ("write", wrong.checked)
 
 
+@pytest.mark.slow
 def test_copies_through_the_host_are_caught_by_path_and_lower_nobody_else(judged):
     found = judged("2x3", "staged:1")
     assert list(found.failed()) == [("path", 1)], found.failed()
@@ -153,6 +154,7 @@ def test_copies_through_the_host_are_caught_by_path_and_lower_nobody_else(judged
     assert min(pair.best_enabled for pair in neighbours) > 0.98 * max(pair.best_enabled for pair in neighbours)
 
 
+@pytest.mark.slow
 def test_a_slow_link_is_caught_under_load_and_names_the_gpu(judged):
     found = judged("2x3", "slow:4")
     assert list(found.failed()) == [("link", 4)]

@@ -99,6 +99,7 @@ def test_a_trimmed_tape_keeps_its_stages_and_says_what_it_said(tape):
     assert again.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_dry_run_only_says_it(tape):
     before = {path: path.read_bytes() for path in tape.rglob("*") if path.is_file()}
     done = bringup(tape.parents[1], "tape", "trim", str(tape), "--stage", "bmc", "--dry-run")
@@ -132,6 +133,7 @@ def test_trimming_writes_the_very_bytes_of_the_tracks_it_keeps(tape, tmp_path):
         assert (tmp_path / "smaller" / path.relative_to(tape)).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_an_old_tape_is_replayed_with_a_warning_and_refused_if_strict(tape):
     header = (tape / "tape.toml").read_text()
     recorded = next(line for line in header.splitlines() if line.startswith("recorded_at"))

@@ -62,7 +62,7 @@ PIECES = ("kernel-log.txt", "pcie-errors.txt", "nvml.jsonl", "lc-log.txt")
     ("stage", "fault", "check"),
     [
         ("pcie", "pcie.chain-link", "pcie.chain-link[jbogB/slot07]"),
-        ("gpu", "gpu.ecc", "gpu.ecc[jbogA/slot06]"),
+        pytest.param("gpu", "gpu.ecc", "gpu.ecc[jbogA/slot06]", marks=pytest.mark.slow),
         pytest.param("p2p", "p2p.integrity.dropped", None, marks=pytest.mark.slow),
         pytest.param("resnet50", "resnet50.straggler", None, marks=pytest.mark.slow),
     ],

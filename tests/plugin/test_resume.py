@@ -77,6 +77,7 @@ def test_a_platform_file_that_changed_voids_everything(bringup, killed):
     assert {case.stage for case in record.cases} == {"pcie", "own"}
 
 
+@pytest.mark.slow
 def test_another_boot_voids_what_was_seen_in_the_one_before(bringup, killed):
     record = killed.run_folder / "results.jsonl"
     lines = [json.loads(line) for line in record.read_text().splitlines()]
@@ -89,6 +90,7 @@ def test_another_boot_voids_what_was_seen_in_the_one_before(bringup, killed):
     assert "the machine restarted since (boot id 00000000-" in " ".join(done.out.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [

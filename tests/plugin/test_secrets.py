@@ -68,7 +68,8 @@ class LeakyHost:
 
 def leaky(*arguments, **keywords):
     opened = original(*arguments, **keywords, password=known) if "password" not in keywords else original(*arguments, **keywords)
-    return replace(opened, bmc=LeakyHttp(opened.bmc), console=LeakyConsole(opened.console), host=LeakyHost(opened.host))
+    leaking = {{"bmc": LeakyHttp(opened.bmc), "console": LeakyConsole(opened.console), "host": LeakyHost(opened.host)}}
+    return replace(opened, fabric=LeakyHttp(opened.fabric), **leaking)
 
 lanes.open_model = leaky
 """

@@ -65,6 +65,7 @@ def test_a_property_that_is_gone_is_the_recordings_failure_with_track_and_questi
     assert contents(tape) == before
 
 
+@pytest.mark.slow
 def test_drift_does_not_hide_a_product_failure(bringup, tape):
     (track,) = tape.rglob("contact.jsonl")
     lines = [json.loads(line) for line in track.read_text().splitlines()]

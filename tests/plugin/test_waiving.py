@@ -86,6 +86,7 @@ def test_a_waiver_for_other_firmware_waives_nothing(waived):
     assert "not waived: it is for driver 1.2.3, and the machine has" in " ".join(done.out.split())
 
 
+@pytest.mark.slow
 def test_a_waiver_opens_no_gate(waived):
     done = waived("pcie", ["pcie.chain-link"], ("pcie.chain-link", "", "2999-01-01"))
     assert done.status == 3, done.out
@@ -95,6 +96,7 @@ def test_a_waiver_opens_no_gate(waived):
     assert (ended["gate"], ended["lost"]) == ("degraded", ["jbogB/slot07"])
 
 
+@pytest.mark.slow
 def test_what_the_bench_failed_is_never_waived(waived):
     done = waived("boot", ["boot.host-reach"], ("boot.host-reach", "", "2999-01-01"))
     assert done.status == 3, done.out
@@ -115,6 +117,7 @@ def test_a_waiver_of_no_known_check_is_refused_before_anything_is_touched(waived
     assert not (done.folder / "reports").exists()
 
 
+@pytest.mark.slow
 def test_a_run_with_waived_cases_makes_no_tape(waived, tmp_path):
     more = ("--record", "--tapes", str(tmp_path / "tapes"))
     done = waived("gpu", ["gpu.ecc"], ("gpu.ecc", "", "2999-01-01"), more=more)

@@ -67,6 +67,7 @@ def test_a_tape_tells_the_same_as_itself(name):
     assert diff(TAPES / name, TAPES / name) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(name=st.sampled_from([MODEL, VIRTUAL]), pace=st.floats(0.72, 1.38), late=st.floats(0.0, 2.0))
 def test_times_within_the_tolerance_are_no_difference(name, pace, late):
