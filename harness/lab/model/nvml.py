@@ -28,6 +28,9 @@ _ONE_SWITCH, _SYSTEM = 10, 50
 _NO_ATOMICS = 5
 """Over PCIe this generation has no native atomics."""
 
+_NO_TURING_HAS = ("remapped_rows",)
+"""Row remapping came with Ampere (NVIDIA's memory error management documentation); Turing retires pages."""
+
 _NOT_SUPPORTED = (
     "serial",
     "bar1",
@@ -144,7 +147,8 @@ def _gpu(view: View, card: Card, watch: float) -> str:
         "temperature": _temperature(card),
         "persistence": True,
     }
-    unread = dict.fromkeys(_NOT_SUPPORTED, "Not Supported") if "benign.nvml-not-supported" in faults else {}
+    missing = (*_NO_TURING_HAS, *(_NOT_SUPPORTED if "benign.nvml-not-supported" in faults else ()))
+    unread = dict.fromkeys(missing, "Not Supported")
     return line("gpu", **{name: value for name, value in fields.items() if name not in unread}, unread=unread)
 
 

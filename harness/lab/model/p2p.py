@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.agent.p2p_contexts import choose, estimate
 from harness.lab.model.cards import Card, cards, line, vary
 from harness.lab.model.driver import DRIVER_VERSION, FALLEN
 from harness.lab.model.nvml import option
@@ -33,6 +34,8 @@ _SIZE = 256 << 20
 _PEERS = 8
 _TOO_MANY_PEERS = 711
 _PATIENCE = 30.0
+_CONTEXT, _COPIES = 0.31, 1.2
+"""Seconds that a context takes to make, and a step's copies (assumptions)."""
 
 DROPPED = ("jbogA/slot04", "jbogB/slot06")
 MISROUTED = ("jbogB/slot02", "jbogB/slot05", "jbogB/slot08")
@@ -122,8 +125,16 @@ def _measured(view: View, listed: Sequence[Card], loops: int) -> Iterator[tuple[
         yield now, line("telemetry", **_telemetry(view, card, now))
     for card in left:
         yield now, line("link", **_link(view, card, now))
-    yield now, line("contexts", count=len(listed), seconds=round(0.31 * len(listed), 2), life="gpu", estimates={})
+    yield now, line("contexts", **_contexts(batches, len(listed)))
     yield from crowded(view, left, now, loops)
+
+
+def _contexts(batches: Sequence[Sequence[tuple[Card, Card]]], count: int) -> dict[str, Any]:
+    """How many contexts were made and how long that took, with what each way of making them would have cost."""
+    steps = [tuple((source.index, target.index) for source, target in batch) for batch in batches]
+    costs = estimate(steps, _CONTEXT, _COPIES)
+    estimates = {life: round(seconds, 3) for life, seconds in costs.items()}
+    return {"count": count, "seconds": round(_CONTEXT * count, 2), "life": choose(costs), "estimates": estimates}
 
 
 def _batches(listed: Sequence[Card]) -> Iterator[list[tuple[Card, Card]]]:
