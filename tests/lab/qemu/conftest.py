@@ -27,6 +27,17 @@ from harness.secret import SecretReference
 
 _MARK = "LAB-DONE"
 
+_MACHINE_EACH = ("test_run.py", "test_pcie_faults.py", "test_killed_apply.py", "test_first_live_run.py")
+"""Files whose tests each have a machine of their own, so that any worker may take them; those of another file share one."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of one machine with one worker (``--dist loadgroup``)."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.parent == here and item.path.name not in _MACHINE_EACH:
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
 
 class Terminal:
     """The console as a person uses it. ``heard`` is everything since the start."""
