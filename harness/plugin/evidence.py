@@ -1,7 +1,7 @@
 """First-failure evidence: what was seen when something failed, kept in the run's folder before anybody restarts the machine.
 
 reports/RUN/evidence/bios-screen.png, boot-screen.png, boot-console.txt, boot-lc-log.txt
-                    STAGE-kernel-log.txt, STAGE-pcie-errors.txt, STAGE-nvml.jsonl, STAGE-lc-log.txt
+                    STAGE-kernel-log.txt, STAGE-pcie-errors.txt, STAGE-nvml.jsonl, STAGE-lc-log.txt, STAGE-console.txt
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.devices.console import Console
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
 from harness.errors import BenchError, Blame
 from harness.plugin.case import Case
 from harness.procedures.bios import BiosStory
 from harness.procedures.boot import BootStory
-from harness.procedures.first_failure import take_from_bmc, take_from_host
+from harness.procedures.first_failure import take_from_bmc, take_from_console, take_from_host
 
 FOLDER = "evidence"
 
@@ -70,13 +71,15 @@ class FirstFailures:
             self._had.add(case.stage)
         return is_first
 
-    def take(self, stage: str, host: Host | None, idrac: Idrac | None) -> dict[str, bytes | str]:
-        """What host and iDRAC show now, by file name."""
+    def take(self, stage: str, host: Host | None, idrac: Idrac | None, console: Console | None) -> dict[str, bytes | str]:
+        """What host, iDRAC and console show now, by file name."""
         found: dict[str, str] = {}
         if host is not None:
             found |= take_from_host(host, self.kernel_log)
         if idrac is not None and self.lc_baseline is not None:
             found |= take_from_bmc(idrac, self.lc_baseline)
+        if console is not None:
+            found |= take_from_console(console)
         return {f"{stage}-{name}": content for name, content in found.items()}
 
 

@@ -19,6 +19,7 @@ import harness
 from harness.bench import Bench
 from harness.clock import Clock, wall_time
 from harness.consent import Consent
+from harness.devices.console import Console
 from harness.devices.fields import progress_of
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
@@ -265,7 +266,8 @@ class Run:
             return
         with self.tracks.on(track):
             idrac = None if self.lanes.bmc is None else Idrac(Redfish(self.lanes.bmc, self.clock))
-            self.keep(case.check, self.firsts.take(case.stage, self.host(), idrac))
+            console = None if self.lanes.console is None else Console(self.lanes.console, self.clock)
+            self.keep(case.check, self.firsts.take(case.stage, self.host(), idrac, console))
 
     def host(self) -> Host | None:
         """The operating system of the machine; None where the bench has none."""

@@ -4,6 +4,7 @@
     pcie-errors.txt    error registers, the kernel's counts and links of all functions that have something to tell
     nvml.jsonl         what the driver says of its GPUs
     lc-log.txt         what the iDRAC logged since the run began
+    console.txt        what the console said since it was listened to last
 
 A piece that cannot be had says why in its place. A host that does not answer once is not asked again.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 
+from harness.devices.console import Console
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
 from harness.devices.pcie import Function, Snapshot, read_snapshot
@@ -51,6 +53,15 @@ def take_from_bmc(idrac: Idrac, since: int) -> dict[str, str]:
     except (BenchError, DeviceError, TapeError) as error:
         text = f"could not be kept: {error}"
     return {"lc-log.txt": f"{text}\n"}
+
+
+def take_from_console(console: Console) -> dict[str, str]:
+    """What has come on the console by now and nobody has read."""
+    try:
+        text = console.drain().text or "nothing since it was listened to last"
+    except (BenchError, DeviceError, TapeError) as error:
+        text = f"could not be kept: {error}"
+    return {"console.txt": f"{text.rstrip()}\n"}
 
 
 def _marked(log: Sequence[str], seen: Sequence[str]) -> Iterator[str]:

@@ -55,7 +55,7 @@ def test_a_disk_that_takes_no_evidence_is_the_bench_s(tmp_path):
         Evidence(str).keep(tmp_path, "boot.post-halt", {"console.txt": "said"})
 
 
-PIECES = ("kernel-log.txt", "pcie-errors.txt", "nvml.jsonl", "lc-log.txt")
+PIECES = ("kernel-log.txt", "pcie-errors.txt", "nvml.jsonl", "lc-log.txt", "console.txt")
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,18 @@ def test_the_first_failure_of_a_stage_keeps_what_the_machine_shows_and_its_repla
     first = check or live.failed[0]
     kept = [f"evidence/{stage}-{name}" for name in PIECES]
     assert live.cases[first]["attachments"] == kept
-    log, errors, nvml, lc = [(live.run_folder / path).read_text() for path in kept]
+    log, errors, nvml, lc, console = [(live.run_folder / path).read_text() for path in kept]
     assert "NVRM: loading NVIDIA UNIX" in log
     assert "functions without errors, at their full link" in errors
     assert '"kind": "gpu"' in nvml
     assert lc
-    assert not any(text.startswith(("could not", "not asked")) for text in (log, errors, nvml, lc))
+    assert not any(text.startswith(("could not", "not asked")) for text in (log, errors, nvml, lc, console))
     others = [case for case, line in live.cases.items() if line["attachments"] and line["check"] != live.cases[first]["check"]]
     assert others == []
     again = bringup("run", "--bench", "model-lqd8360", "--replay", "--tapes", str(live.run_folder / "tape"))
     assert again.status == 1, again.out + again.err
     assert again.cases[first]["attachments"] == kept
-    assert [(again.run_folder / path).read_text() for path in kept] == [log, errors, nvml, lc]
+    assert [(again.run_folder / path).read_text() for path in kept] == [log, errors, nvml, lc, console]
 
 
 def test_a_recording_without_evidence_replays_without(bringup):
