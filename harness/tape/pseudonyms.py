@@ -117,10 +117,10 @@ class Pseudonyms:
         is_hex = kind in ("MAC address", "UUID")
         made = [_character(each, next(stream), is_hex=is_hex) for each in text]
         if kind == "MAC address":
-            made[1] = _recase("26ae"[next(stream) % 4], text[1])
+            made[1] = _recase("26ae"[next(stream) % 4], text)
         if kind == "UUID":
             made[14] = text[14]
-            made[19] = _recase("89ab"[next(stream) % 4], text[19])
+            made[19] = _recase("89ab"[next(stream) % 4], text)
         return "".join(made)
 
 
