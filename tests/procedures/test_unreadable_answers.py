@@ -193,8 +193,8 @@ def test_a_sample_of_all_spoiled_answers_raises_nothing_unforeseen_and_closes_th
 @pytest.mark.slow
 @pytest.mark.parametrize("once", [True, False])
 def test_no_spoiled_answer_raises_anything_unforeseen_or_leaves_a_session(lab, answers, once):
-    """Every third of them, each third with the one or the other: all take four minutes, and were tried."""
-    for key, name, status, body in list(cases(answers(lab())))[int(once) :: 3]:
+    """Every sixth of them: all take four minutes, and were tried."""
+    for key, name, status, body in list(cases(answers(lab())))[int(once) :: 6]:
         try:
             judge(lab, key, status, body, once=once)
         except Exception as error:

@@ -13,7 +13,9 @@ import sys
 import pytest
 
 from harness import locator
-from harness.lab.qemu.standing import find_standing
+from harness.clock import WallClock
+from harness.lab.qemu.standing import Standing, find_standing
+from harness.record.reader import read_record
 
 README = locator.shipped() / "README.md"
 
@@ -51,6 +53,20 @@ def person(needs_the_lab, tmp_path, monkeypatch):
         run("bringup lab down")
 
 
+def bench_of(there: Standing, pin: str) -> str:
+    """The README's bench with the kept machine in the place of its own, and a console that leads to the operating system."""
+    (bench,) = re.findall(r"```toml\n(.*?)```", section(), re.DOTALL)
+    for example, real in (
+        ("lqd8360", "virtual-r640"),
+        ("ABC1234", there.service_tag),
+        ("https://192.0.2.10", there.bmc_url),
+        ("sha256:...", pin),
+    ):
+        assert example in bench
+        bench = bench.replace(example, real)
+    return f'{bench}\n[console]\nurl = "{there.console_url}"\n\n[host]\nvia = "console"\nuser = "root"\n'
+
+
 def test_the_first_live_run_goes_as_the_readme_says(person, tmp_path, monkeypatch):
     there = find_standing()
     assert there is not None
@@ -68,16 +84,7 @@ def test_the_first_live_run_goes_as_the_readme_says(person, tmp_path, monkeypatc
     shown = person(fingerprint.replace("192.0.2.10:443", address))
     pin = shown.stdout.partition("=")[2].strip()
     assert pin.replace(":", "").lower() == there.pin.removeprefix("sha256:")
-    (bench,) = re.findall(r"```toml\n(.*?)```", section(), re.DOTALL)
-    for example, real in (
-        ("lqd8360", "virtual-r640"),
-        ("ABC1234", there.service_tag),
-        ("https://192.0.2.10", there.bmc_url),
-        ("sha256:...", pin),
-    ):
-        assert example in bench
-        bench = bench.replace(example, real)
-    file.write_text(f'{bench}\n[console]\nurl = "{there.console_url}"\n\n[host]\nvia = "console"\nuser = "root"\n')
+    file.write_text(bench_of(there, pin))
     assert export.startswith("export BRINGUP_BMC_PASSWORD=")
     monkeypatch.setenv("BRINGUP_BMC_PASSWORD", there.password)
     assert person(check).returncode == 0
@@ -104,3 +111,40 @@ def test_the_first_live_run_goes_as_the_readme_says(person, tmp_path, monkeypatc
     probed = person(probe)
     assert probed.returncode == 0, probed.stdout + probed.stderr
     assert "talks: " in probed.stdout
+
+
+def test_a_run_that_is_killed_after_its_restart_goes_on_without_another(person, tmp_path, monkeypatch):
+    there = find_standing()
+    assert there is not None
+    (tmp_path / "fixtures" / "benches").mkdir(parents=True)
+    (tmp_path / "fixtures" / "benches" / "r640-07.toml").write_text(bench_of(there, there.pin))
+    monkeypatch.setenv("BRINGUP_BMC_PASSWORD", there.password)
+    command = ["bringup", "run", "--bench", "r640-07", "--live", "--apply"]
+    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    latest = tmp_path / "reports" / "latest" / "results.jsonl"
+    try:
+        WallClock().until(
+            lambda: latest.exists() and '"stage":"pcie","state":"started"' in latest.read_text(),
+            bool,
+            what="the stage pcie to begin",
+            every=0.5,
+            within=400,
+        )
+    finally:
+        first.kill()
+        first.wait()
+    before = read_record(latest)
+    assert before.end is None
+    boot = [each.value for each in before.measurements if each.name == "boot.boot-id"]
+    assert boot
+
+    resumed = person(f"bringup run --resume {before.run.id}")  # no --apply: nothing may be restarted
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    after = read_record(latest)
+    assert after.run.resumed is not None
+    assert after.run.resumed.stages == ("bios", "boot")
+    assert [each.value for each in after.measurements if each.name == "boot.boot-id"] == boot
+    assert after.exhibits["pcie"]["boot"] == boot[0]
+    assert {case.id for case in before.cases} <= {case.id for case in after.cases}
+    assert {case.stage for case in after.cases} == {"bmc", "bios", "boot", "pcie"}
+    assert f"resumed from {before.run.id}: bios, boot carried over" in " ".join(resumed.stdout.split())
