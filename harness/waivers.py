@@ -3,7 +3,7 @@
     [[waiver]]                                  a case that failed as the product's, or was not measured
     check = "pcie.width[jbogA/slot03]"          by its check or by its own id
     platform = "lqd8360"                        on machines of this platform
-    bios = { matches = '2\\.21\\..*' }            with firmware within these limits (bios, idrac, driver)
+    bios = "2.21.*"                             with firmware within these ranges (bios, idrac, driver; harness.versions)
     reason, ticket, owner                       said wherever the waiver is used
     expires = 2027-01-31                        its last day
 
@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from difflib import get_close_matches
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 
-from harness.config import AnyLimit, Model, load
+from harness.config import Model, load
 from harness.errors import ConfigError
-from harness.limits import Limit, Outcome
+from harness.versions import VersionRange, range_from_toml
 
 NEVER = frozenset(("bmc.auth", "bmc.identity", "bmc.tls"))
 """Checks that keep the harness off the wrong machine: nobody can answer for these."""
@@ -30,7 +30,17 @@ NEVER = frozenset(("bmc.auth", "bmc.identity", "bmc.tls"))
 FIRMWARE = ("bios", "idrac", "driver")
 """What a waiver may be bound to, by the names of the record's identity."""
 
+
+def _day(value: object) -> object:
+    """A date as TOML has it, and nothing that pydantic would make one of: 86400 is no 2 January 1970."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    raise ValueError("takes a date without quotes and time, such as 2027-01-31")
+
+
 _Words = Annotated[str, Field(min_length=1, pattern=r"\S")]
+_Day = Annotated[date, BeforeValidator(_day)]
+_Versions = Annotated[VersionRange, BeforeValidator(range_from_toml), PlainSerializer(str)]
 
 
 class Waiver(Model):
@@ -41,10 +51,10 @@ class Waiver(Model):
     reason: _Words
     ticket: _Words
     owner: _Words
-    expires: date
-    bios: AnyLimit | None = None
-    idrac: AnyLimit | None = None
-    driver: AnyLimit | None = None
+    expires: _Day
+    bios: _Versions | None = None
+    idrac: _Versions | None = None
+    driver: _Versions | None = None
 
     def covers(self, case: str, check: str) -> bool:
         """True where it names the case or its check."""
@@ -53,15 +63,15 @@ class Waiver(Model):
     def objections(self, platform: str, identity: Mapping[str, str], today: date) -> list[str]:
         """Why it does not hold here and today; empty where it does."""
         told = [f"it is for platform {self.platform}"] if platform != self.platform else []
-        limits: dict[str, Limit | None] = {"bios": self.bios, "idrac": self.idrac, "driver": self.driver}
-        for name, limit in limits.items():
-            if limit is None:
+        ranges: dict[str, VersionRange | None] = {"bios": self.bios, "idrac": self.idrac, "driver": self.driver}
+        for name, within in ranges.items():
+            if within is None:
                 continue
             version = identity.get(name)
             if not version:
-                told.append(f"it is for {name} {limit}, and the machine has not told its own")
-            elif limit.judge(version) is Outcome.FAIL:
-                told.append(f"it is for {name} {limit}, and the machine has {version}")
+                told.append(f"it is for {name} {within}, and the machine has not told its own")
+            elif not within.holds(version):
+                told.append(f"it is for {name} {within}, and the machine has {version}")
         return [*told, f"it expired after {self.expires}"] if today > self.expires else told
 
     def __str__(self) -> str:
