@@ -23,8 +23,8 @@ class Waiving:
 
     def apply(self, case: Case, identity: Mapping[str, str]) -> None:
         """Let a case go that a waiver covers; where the waiver does not hold, say in its message why."""
-        waiver = self.waivers.for_case(case.id, case.check)
-        if waiver is None or not _can_be_waived(case):
+        waiver = self.waivers.for_case(case.id, case.check, self.platform)
+        if waiver is None or not _can_be_waived(case, waiver):
             return
         if objections := waiver.objections(self.platform, identity, self.today):
             case.message = f"{case.message}\nnot waived: {', '.join(objections)}; {waiver}"
@@ -46,7 +46,12 @@ class Waiving:
         return unused(self.waivers, self._used, self.platform, identity, self.today)
 
 
-def _can_be_waived(case: Case) -> bool:
-    """What the product failed, what was not measured, and what was blocked; never what the bench or the harness failed."""
+def _can_be_waived(case: Case, waiver: Waiver) -> bool:
+    """What the product failed and what was not measured; never what the bench or the harness failed.
+
+    What was blocked, only by its own name: whoever answers for a check has not answered for a machine that nobody reached.
+    """
+    if case.outcome == CaseOutcome.BLOCKED:
+        return waiver.check == case.id
     is_the_products = case.outcome == CaseOutcome.FAILED and case.blame == Blame.PRODUCT
-    return is_the_products or case.outcome in (CaseOutcome.NOT_MEASURED, CaseOutcome.BLOCKED)
+    return is_the_products or case.outcome == CaseOutcome.NOT_MEASURED

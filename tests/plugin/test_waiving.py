@@ -19,6 +19,17 @@ owner = "night shift"
 expires = {expires}
 """
 
+FAR = """
+name = "far"
+platform = "lqd8360"
+service_tag = "ABC1234"
+[bmc]
+url = "https://192.0.2.1"
+user = "root"
+password = {{ env = "NOT_SET" }}
+pin = "sha256:{pin}"
+"""
+
 
 @pytest.fixture
 def waived(bringup, tmp_path):
@@ -101,6 +112,25 @@ def test_what_the_bench_failed_is_never_waived(waived):
     done = waived("boot", ["boot.host-reach"], ("boot.host-reach", "", "2999-01-01"))
     assert done.status == 3, done.out
     assert done.cases["boot.host-reach"]["outcome"] == "error"
+
+
+@pytest.mark.slow
+def test_what_was_blocked_is_waived_only_by_its_own_name(waived):
+    mine, other = "pcie.width[jbogA/slot01]", "pcie.width[jbogA/slot02]"
+    for entries, outcome in ((("pcie.width",), "blocked"), ((mine,), "waived")):
+        done = waived("boot", ["boot.host-reach"], *((name, "", "2999-01-01") for name in entries), more=("--stage", "pcie"))
+        assert done.status == 3, done.out
+        assert (done.cases[mine]["outcome"], done.cases[other]["outcome"]) == (outcome, "blocked")
+
+
+def test_a_wrong_waivers_file_is_told_before_a_secret_is_read(bringup, tmp_path):
+    (tmp_path / "w.toml").write_text("x =")
+    bench = tmp_path / "far.toml"
+    bench.write_text(FAR.format(pin="1" * 64))
+    done = bringup("run", "--bench", str(bench), "--live", "--waivers", str(tmp_path / "w.toml"))
+    assert done.status == 2
+    assert "w.toml: not valid TOML" in done.err
+    assert "NOT_SET" not in done.err
 
 
 def test_a_waiver_that_was_not_used_is_told_and_the_file_is_summed(waived):
