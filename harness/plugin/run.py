@@ -159,7 +159,10 @@ class Run:
             chronicle.carry(kind, fields)
         copy_evidence(resumption, folder)
         restore_gates(resumption, self.gates)
-        self.cases += carried_cases(resumption)
+        carried = carried_cases(resumption)
+        self.cases += carried
+        if self.waiving is not None:
+            self.waiving.take_over(carried)
         for measurement in resumption.record.measurements:
             if measurement.part is not None and measurement.part.serial:
                 self.know(measurement.part)

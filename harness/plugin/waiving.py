@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -40,6 +40,12 @@ class Waiving:
         }
         case.message = f"WAIVED by {waiver}\nwithout it: {case.outcome}\n{case.message}".rstrip()
         case.outcome = CaseOutcome.WAIVED
+
+    def take_over(self, cases: Iterable[Case]) -> None:
+        """Count the waivers as used that let cases go in the run that this one goes on with."""
+        told = {(case.waiver["check"], case.waiver["ticket"]) for case in cases if case.waiver is not None}
+        here = (waiver for waiver in self.waivers.entries if waiver.platform == self.platform)
+        self._used |= {waiver for waiver in here if (waiver.check, waiver.ticket) in told}
 
     def unused(self, identity: Mapping[str, str]) -> list[str]:
         """What to say at the end of the waivers that let nothing go."""

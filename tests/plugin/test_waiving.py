@@ -1,6 +1,9 @@
 """Waivers on whole runs: what they let go, what they never do, and where each use shows."""
 
+import csv
+import io
 import re
+import shutil
 
 import pytest
 from junitparser import JUnitXml
@@ -75,6 +78,10 @@ def test_a_waived_failure_fails_nothing_and_shows_in_every_output(waived):
         assert "1 waived" in text
         assert "LAB" in text
     assert 'outcome="waived"' in render_as("prometheus")(record)
+    rows = list(csv.DictReader(io.StringIO(render_as("csv")(record))))
+    assert {row["case"] for row in rows if row["case_outcome"] == "waived"} == {case["case"]}
+    assert {row["waiver"] for row in rows if row["case"] == case["case"]} == {who}
+    assert "fail" in {row["outcome"] for row in rows if row["case"] == case["case"]}
     suites = JUnitXml.fromfile(str(done.run_folder / "junit.xml"))
     (skipped,) = [case for suite in suites for case in suite if case.is_skipped]
     assert skipped.name == case["case"]
@@ -131,6 +138,17 @@ def test_a_wrong_waivers_file_is_told_before_a_secret_is_read(bringup, tmp_path)
     assert done.status == 2
     assert "w.toml: not valid TOML" in done.err
     assert "NOT_SET" not in done.err
+
+
+@pytest.mark.slow
+def test_two_replays_with_one_file_write_the_same_record(waived, bringup, tmp_path):
+    seen = waived("gpu", ["gpu.ecc"], ("gpu.ecc", "", "2999-01-01"))
+    shutil.copytree(seen.run_folder / "tape", tmp_path / "tapes" / "model-lqd8360")
+    words = ("--replay", "--tapes", str(tmp_path / "tapes"), "--stage", "gpu", "--waivers", str(tmp_path / "waivers.toml"))
+    first, second = (bringup("run", "--bench", "model-lqd8360", *words) for _ in range(2))
+    assert first.status == second.status == 0, first.out + first.err
+    assert first.lines[1:] == second.lines[1:]
+    assert [line["waiver"]["ticket"] for line in first.cases.values() if line["outcome"] == "waived"] == ["LAB-7"]
 
 
 def test_a_waiver_that_was_not_used_is_told_and_the_file_is_summed(waived):
