@@ -140,7 +140,7 @@ def unused(waivers: Waivers, used: Collection[Waiver], platform: str, identity: 
     for entry in waivers.entries:
         if entry in used:
             continue
-        why = ", ".join(entry.objections(platform, identity, today)) or "nothing that it covers failed"
+        why = ", ".join(entry.objections(platform, identity, today)) or "nothing that it could let go came up"
         told.append(f"waiver of {entry.check} was not used: {why}; {entry}")
     return told
 

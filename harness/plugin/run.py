@@ -262,6 +262,11 @@ class Run:
         self.cases.append(case)
         self.chronicle.end_case(case)
 
+    def waiver_of(self, case: Case) -> str:
+        """Who answers for a case as it stands; "" where nobody does."""
+        waiver = None if self.waiving is None else self.waiving.holding(case, self._identity)
+        return "" if waiver is None else f"WAIVED by {waiver}"
+
     def _keep_first_failure(self, case: Case) -> None:
         """Where it is one, keep what the machine shows now, before anybody restarts it; in a replay, what the recording has."""
         track = f"session/evidence-{case.stage}"
