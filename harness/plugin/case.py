@@ -14,7 +14,8 @@ class Case:
 
     ``parts`` are the slots it stands for: one, those behind an uplink, or none; ``has_nothing`` means that the platform lacks
     what the check judges. ``outcome`` is empty until there is one. ``attachments`` are paths below the run's folder,
-    ``waiver`` says who answers for it (see harness.plugin.waiving).
+    ``waiver`` says who answers for it (see harness.plugin.waiving), ``is_the_products_alone`` whether a failed case failed by
+    nobody else's fault, afterwards either.
     """
 
     check: str
@@ -33,6 +34,7 @@ class Case:
     measure: Measure | None = None
     attachments: tuple[str, ...] = ()
     waiver: Mapping[str, str] | None = None
+    is_the_products_alone: bool = False
 
     @property
     def id(self) -> str:
@@ -56,6 +58,7 @@ class Case:
 
     def fail(self, blame: str, message: str) -> None:
         """Take the first failure as the case's own; a later one only adds to its message."""
+        self.is_the_products_alone = blame == "product" and (self.is_the_products_alone or not self.failed)
         if self.failed:
             self.message = f"{self.message}\nafterwards ({blame}): {message}"
         else:

@@ -59,7 +59,7 @@ def order(items: list[pytest.Item], run: Run) -> list[pytest.Item]:
         item.stash[CASE] = _case_of(item, run)
     _refuse_doubles(items)
     if run.waiving is not None:
-        run.waiving.waivers.check_names((case.id, case.check) for case in (item.stash[CASE] for item in items))
+        run.waiving.waivers.check_names(((case.id, case.check) for case in (item.stash[CASE] for item in items)), run.platform.name)
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:

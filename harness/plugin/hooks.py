@@ -197,7 +197,10 @@ class RunHooks:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        self._settle(item.stash[CASE], report, call)
+        case = item.stash[CASE]
+        self._settle(case, report, call)
+        if report.failed and (waived := self.run.waiver_of(case)):
+            report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1] or 0, f"{waived}\n{case.message}")
         _mask(report, self.run.redactor.text)
         return report
 

@@ -80,8 +80,8 @@ def resume(run: Run, folder: Path) -> None:
         lanes = run.open_lanes(held)
         held.callback(lanes.close)
         now = look(lanes, run.bench, run.slots, run.clock)
-    changed = [name for name in ("bench", "platform") if record.run.checksums.get(name) != run.checksums[name]]
-    resumption = weigh(record, now, changed)
+    changed = [name for name in ("bench", "platform", "waivers") if record.run.checksums.get(name) != run.checksums.get(name)]
+    resumption = weigh(record, now, changed, today=None if run.waiving is None else run.waiving.today)
     run.settings = replace(run.settings, stages=resumption.left)
     run.resumption = resumption
 

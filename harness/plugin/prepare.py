@@ -46,14 +46,15 @@ def prepare(settings: Settings) -> Run:
         raise UsageMistake("--fault changes a simulated machine; a replay has none: use --live")
     if settings.lab_driver is not None and (settings.mode == "replay" or bench.lab is None or bench.lab.grade != "model"):
         raise UsageMistake("--lab-driver is for a live run of a modelled machine: name such a bench, and --live or --record")
-    waivers = None if settings.waivers is None else read_plain(settings.waivers, "waivers file")
+    text = None if settings.waivers is None else read_plain(settings.waivers, "waivers file")
+    waivers = None if text is None else load_waivers(text, str(settings.waivers))
     run = _choose(settings, bench, bench_file, platform, slots)
     run.checksums = {"bench": digest(bench_file.read_bytes()), "platform": digest(platform_file.read_bytes())}
     if settings.verify:
         run.verified_against = _tape_to_verify(settings, bench)
-    if waivers is not None:
-        run.waiving = Waiving(load_waivers(waivers, str(settings.waivers)), platform.name, wall_time().date())
-        run.checksums |= {"waivers": digest(waivers.encode())}
+    if text is not None and waivers is not None:
+        run.waiving = Waiving(waivers, platform.name, wall_time().date())
+        run.checksums |= {"waivers": digest(text.encode())}
     return run
 
 

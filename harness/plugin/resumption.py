@@ -1,9 +1,10 @@
 """Going on with a run that was cut off: which of its stages still hold, and which are void.
 
     stage ended before, machine as it was      carried over: its cases stand as they were judged
-    firmware, bench or platform changed        all void
+    firmware, bench or platform changed        all void, and so with the waivers
     another boot, or none that can be named    bios, boot and all after them void
     another part in a slot                     pcie and all after it void
+    a waiver expired meanwhile                 its stage and all after it void
     stage cut off in the middle                runs again, whole
 
 bmc always runs again: it proves that this is the machine. Reads only; nothing is written before it is decided.
@@ -16,6 +17,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from harness.procedures.contact import make_contact
 from harness.procedures.links import identity as identity_of
 from harness.procedures.stages import STAGES, Gates
 from harness.record.entries import CaseRecord, Record
+from harness.record.lines import CaseOutcome
 from harness.record.reader import read_record
 from harness.report.text import is_inside
 
@@ -86,9 +89,9 @@ def read_resumable(folder: Path) -> Record:
     return record
 
 
-def weigh(record: Record, now: Sight, changed_files: Sequence[str]) -> Resumption:
-    """Which of the stages that ended still hold; ``changed_files`` names the files (bench, platform) whose
-    checksum is another.
+def weigh(record: Record, now: Sight, changed_files: Sequence[str], *, today: date | None = None) -> Resumption:
+    """Which of the stages that ended still hold; ``changed_files`` names the files (bench, platform, waivers) whose
+    checksum is another, ``today`` tells which waivers have expired.
 
     Raises OwnershipError for another machine.
     """
@@ -97,7 +100,7 @@ def weigh(record: Record, now: Sight, changed_files: Sequence[str]) -> Resumptio
         raise OwnershipError(f"run {record.run.id} was made on service tag {tag}, and this is {here}: another machine")
     ended = list(_ended(record))
     void: dict[str, str] = {}
-    for first, why in _reasons(record, now, changed_files):
+    for first, why in [*_reasons(record, now, changed_files), *_lapsed(record, today)]:
         for stage in ended:
             if STAGES.index(stage) >= STAGES.index(first):
                 void.setdefault(stage, why)
@@ -134,8 +137,13 @@ def restore_gates(resumption: Resumption, gates: Gates) -> None:
         if entry.gate == "closed":
             gates.close(stage, entry.reason or f"BLOCKED by stage {stage}")
         for slot in entry.lost:
-            lost = next((case for case in record.cases_of(stage) if case.has_failed and case.slot == slot), None)
+            lost = next((case for case in record.cases_of(stage) if case.slot == slot and _fell_short(case)), None)
             gates.lose(stage, [slot], f"BLOCKED by {lost.id if lost is not None else f'stage {stage}'}")
+
+
+def _fell_short(case: CaseRecord) -> bool:
+    """True where it failed or broke, whether or not somebody answers for it."""
+    return case.has_failed or (case.waiver is not None and case.waiver.outcome == CaseOutcome.FAILED)
 
 
 def carried_cases(resumption: Resumption) -> list[Case]:
@@ -201,6 +209,16 @@ def _reasons(record: Record, now: Sight, changed_files: Sequence[str]) -> Iterat
         first = moved[0]
         more = f" (and {len(moved) - 1} more slots)" if len(moved) > 1 else ""
         yield "pcie", f"{first} held {held[first]}, and now {now.parts.get(first) or 'nothing that answers'}{more}"
+
+
+def _lapsed(record: Record, today: date | None) -> Iterator[tuple[str, str]]:
+    """The stages in which somebody answered for a case until a day that is over; bmc runs again anyway."""
+    if today is None:
+        return
+    for case in record.waived():
+        waiver = case.waiver
+        if waiver is not None and waiver.expires < today.isoformat() and case.stage in STAGES[1:]:
+            yield case.stage, f"the waiver {waiver.ticket} of {case.id} expired after {waiver.expires}"
 
 
 def _boot_id(record: Record) -> str:

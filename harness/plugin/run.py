@@ -159,7 +159,10 @@ class Run:
             chronicle.carry(kind, fields)
         copy_evidence(resumption, folder)
         restore_gates(resumption, self.gates)
-        self.cases += carried_cases(resumption)
+        carried = carried_cases(resumption)
+        self.cases += carried
+        if self.waiving is not None:
+            self.waiving.take_over(carried)
         for measurement in resumption.record.measurements:
             if measurement.part is not None and measurement.part.serial:
                 self.know(measurement.part)
@@ -258,6 +261,11 @@ class Run:
             self.waiving.apply(case, self._identity)
         self.cases.append(case)
         self.chronicle.end_case(case)
+
+    def waiver_of(self, case: Case) -> str:
+        """Who answers for a case as it stands; "" where nobody does."""
+        waiver = None if self.waiving is None else self.waiving.holding(case, self._identity)
+        return "" if waiver is None else f"WAIVED by {waiver}"
 
     def _keep_first_failure(self, case: Case) -> None:
         """Where it is one, keep what the machine shows now, before anybody restarts it; in a replay, what the recording has."""

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,21 @@ def test_outcomes_agree_on_a_machine_on_fire_too(tmp_path, bringup):
     own = bringup("run", "--bench", "model-lqd8360", "--live", "--fault", "pcie.chain-link")
     assert own.status == 1
     assert cases(tmp_path) == {case: (line["outcome"], line["blame"]) for case, line in own.cases.items()}
+
+
+@pytest.mark.slow
+def test_what_somebody_answers_for_is_skipped(tmp_path):
+    file = tmp_path / "waivers.toml"
+    file.write_text(
+        '[[waiver]]\ncheck = "gpu.ecc"\nplatform = "lqd8360"\nreason = "on order"\nticket = "LAB-7"\nowner = "night shift"\n'
+        "expires = 2999-01-01\n"
+    )
+    words = ("--bringup-live", "--bringup-stage", "gpu", "--bringup-fault", "gpu.ecc", "--bringup-waivers", str(file))
+    done = run_pytest(tmp_path, *BENCH, *words, "-rs")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "WAIVED by LAB-7 (night shift, until 2999-01-01): on order" in done.stdout
+    assert "1 skipped" in done.stdout
+    assert Counter(outcome for outcome, _ in cases(tmp_path).values())["waived"] == 1
 
 
 @pytest.mark.slow

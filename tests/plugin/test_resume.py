@@ -3,14 +3,17 @@
 import json
 import os
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
 from harness.errors import OwnershipError, UsageMistake
 from harness.plugin.resumption import Sight, carried_cases, read_resumable, restore_gates, weigh
+from harness.plugin.waiving import Waiving
 from harness.procedures.stages import Gate, Gates
 from harness.record.ledger import Ledger
 from harness.record.reader import read_record
+from harness.waivers import load_waivers
 
 CHECK = """
 import os
@@ -75,6 +78,15 @@ def test_a_platform_file_that_changed_voids_everything(bringup, killed):
     assert "void of" in done.out
     assert "the platform file changed since" in " ".join(done.out.split())
     assert {case.stage for case in record.cases} == {"pcie", "own"}
+
+
+@pytest.mark.slow
+def test_a_waivers_file_that_the_run_did_not_have_voids_everything(bringup, killed, tmp_path):
+    file = tmp_path / "waivers.toml"
+    file.write_text("schema = 1\n")
+    done, record = go_on(bringup, killed, killed.run_folder, "--suite", "checks", "--waivers", str(file))
+    assert record.run.resumed.stages == ()
+    assert "the waivers file changed since" in " ".join(done.out.split())
 
 
 @pytest.mark.slow
@@ -192,6 +204,40 @@ def test_gates_are_as_the_stages_left_them(run):
     assert gates.block("gpu", "a/slot01") is None
     (case,) = [case for case in carried_cases(found) if case.failed]
     assert (case.id, case.blame, case.slot) == ("pcie.chain-link[a/slot02]", "product", "a/slot02")
+
+
+WAIVED = {
+    **{"case": "pcie.chain-link[a/slot02]", "check": "pcie.chain-link", "stage": "pcie", "slot": "a/slot02", "outcome": "waived"},
+    **{"blame": "product", "message": "lost"},
+    "waiver": {
+        **{"check": "pcie.chain-link", "ticket": "LAB-7", "owner": "o", "expires": "2027-01-31", "reason": "r"},
+        "outcome": "failed",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("today", "carried"),
+    [(date(2027, 1, 31), ("bios", "boot", "pcie", "gpu")), (date(2027, 2, 1), ("bios", "boot"))],
+)
+def test_a_waiver_that_expired_meanwhile_voids_its_stage(run, today, carried):
+    found = weigh(read_resumable(run(more=[WAIVED])), HERE, (), today=today)
+    assert found.carried == carried
+    says = "the waiver LAB-7 of pcie.chain-link[a/slot02] expired after 2027-01-31"
+    assert any(says in line for line in found.told) == (today > date(2027, 1, 31))
+
+
+def test_what_was_waived_stays_so_and_counts_as_a_use(run):
+    found = weigh(read_resumable(run(more=[WAIVED], lost=("a/slot02",))), HERE, ())
+    gates = Gates()
+    restore_gates(found, gates)
+    assert gates.block("gpu", "a/slot02") == "BLOCKED by pcie.chain-link[a/slot02]"
+    entry = "[[waiver]]\ncheck = '{}'\nplatform = 'p'\nreason = 'r'\nticket = 'LAB-7'\nowner = 'o'\nexpires = 2027-01-31\n"
+    waivers = load_waivers(entry.format("pcie.chain-link") + entry.format("gpu.ecc"), "w.toml")
+    waiving = Waiving(waivers, "p", date(2027, 1, 1))
+    waiving.take_over(carried_cases(found))
+    (told,) = waiving.unused({})
+    assert told.startswith("waiver of gpu.ecc was not used")
 
 
 @pytest.mark.parametrize(

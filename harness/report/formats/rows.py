@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 
-from harness.record.entries import MeasurementRecord, Record
+from harness.record.entries import CaseRecord, MeasurementRecord, Record
 from harness.report.text import one_line
 
 COLUMNS = (
     *("run", "bench", "mode", "source", "service_tag", "bios", "idrac"),
     *("check", "case", "slot", "serial", "name", "value", "unit", "limit", "margin", "outcome", "at", "note"),
+    *("case_outcome", "waiver"),
 )
-"""The header. ``value`` and ``margin`` are in ``unit``, ``at`` in seconds of the run's clock."""
+"""The header. ``value`` and ``margin`` are in ``unit``, ``at`` in seconds of the run's clock. ``outcome`` is the measurement's own;
+``waiver`` says who answers for its case, where that was waived."""
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -25,8 +27,10 @@ def render_csv(record: Record) -> str:
     run, facts = record.run, record.identity
     named = (run.id, run.bench, run.mode, run.source, *(facts.get(name, "") for name in ("service_tag", "bios", "idrac")))
     about = [_cell(value) for value in named]
+    cases = {case.id: case for case in record.cases}
     for measurement in record.measurements:
-        writer.writerow([*about, *map(_cell, _row(measurement))])
+        ended = _ended(cases.get(measurement.case))
+        writer.writerow([*about, *map(_cell, (*_row(measurement), *ended))])
     return text.getvalue()
 
 
@@ -46,6 +50,11 @@ def _row(measurement: MeasurementRecord) -> tuple[object, ...]:
         measurement.at,
         measurement.note,
     )
+
+
+def _ended(case: CaseRecord | None) -> tuple[str, str]:
+    """How its case ended, "" where that is not known; and by which waiver."""
+    return ("", "") if case is None else (case.outcome.value, "" if case.waiver is None else str(case.waiver))
 
 
 def _cell(value: object) -> object:

@@ -26,6 +26,14 @@ def test_a_format_renders_the_same_twice(name, on_fire):
     assert render_as(name)(on_fire) == render_as(name)(on_fire)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "qualification"])
+def test_a_waived_case_without_its_waiver_is_rendered_all_the_same(name, tell):
+    record = tell(outcomes={"pcie.width[jbogA/slot03]": ("waived", "product", "x8")})
+    text = render_as(name)(record)
+    assert ("; 1 waived" in text) == (name not in ("csv", "prometheus"))
+    assert "waived" in text
+
+
 def test_whatever_a_machine_said_stays_text(hostile):
     for name in ("ocp", "md"):
         render_as(name)(hostile).encode("utf-8")
