@@ -55,7 +55,8 @@ class RunHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         if not (session.config.option.collectonly or session.testsfailed or self.run.is_open):
-            self.run.settings.watcher.begins(headline_before(self.run))
+            for line in (headline_before(self.run), *([] if self.run.resumption is None else self.run.resumption.told)):
+                self.run.settings.watcher.begins(line)
             try:
                 self.run.open()
             except BringupError as error:

@@ -12,8 +12,9 @@ import pytest
 
 from harness import locator
 from harness.errors import UsageMistake
+from harness.plugin.collection import OWN
 from harness.plugin.prepare import prepare
-from harness.plugin.resumption import look, read_resumable, weigh
+from harness.plugin.resumption import look, read_resumable, serials_of, weigh
 from harness.plugin.run import Run
 from harness.plugin.settings import Settings
 from harness.plugin.signals import orderly_ends
@@ -75,15 +76,13 @@ def resume(run: Run, folder: Path) -> None:
         raise UsageMistake(f"{folder}: this run was made on bench {record.run.bench!r}, not on {run.bench.name!r}")
     if run.bench.lab is not None:
         raise UsageMistake(f"{folder}: the simulated machine of bench {run.bench.name} ended with that run; run it again")
-    run.settings = replace(run.settings, stages=record.run.stages)
+    run.settings = replace(run.settings, stages=record.run.stages or (OWN,))  # none named is all of them
     with ExitStack() as held:
         lanes = run.open_lanes(held)
         held.callback(lanes.close)
-        now = look(lanes, run.bench, run.slots, run.clock)
+        now = look(lanes, run.host_on(lanes), run.bench, run.slots, run.clock, serials=bool(serials_of(record)))
     changed = [name for name in ("bench", "platform", "waivers") if record.run.checksums.get(name) != run.checksums.get(name)]
-    resumption = weigh(record, now, changed, today=None if run.waiving is None else run.waiving.today)
-    run.settings = replace(run.settings, stages=resumption.left)
-    run.resumption = resumption
+    run.resumption = weigh(record, now, changed, today=None if run.waiving is None else run.waiving.today)
 
 
 @contextmanager

@@ -2,17 +2,17 @@
 
     stage ended before, machine as it was      carried over: its cases stand as they were judged
     firmware, bench or platform changed        all void, and so with the waivers
+    the record itself is damaged               all void
     another boot, or none that can be named    bios, boot and all after them void
-    another part in a slot                     pcie and all after it void
+    another part in a slot, by serial too      pcie and all after it void
     a waiver expired meanwhile                 its stage and all after it void
-    stage cut off in the middle                runs again, whole
+    stage cut off in the middle                it and all after it run again, whole
 
 bmc always runs again: it proves that this is the machine. Reads only; nothing is written before it is decided.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,20 +23,23 @@ from typing import Any
 
 from harness.bench import Bench
 from harness.clock import Clock
+from harness.devices.gpu import join, read_inventory
 from harness.devices.host import Host
 from harness.devices.idrac import Idrac
 from harness.devices.pcie import read_snapshot
 from harness.devices.redfish import Redfish
 from harness.errors import BenchError, DeviceError, OwnershipError, UsageMistake
+from harness.part import Part
 from harness.platform import Slot
 from harness.plugin.case import Case
 from harness.ports import Lanes
 from harness.procedures.contact import make_contact
+from harness.procedures.handover import NOTHING
 from harness.procedures.links import identity as identity_of
 from harness.procedures.stages import STAGES, Gates
 from harness.record.entries import CaseRecord, Record
 from harness.record.lines import CaseOutcome
-from harness.record.reader import read_record
+from harness.record.reader import read_lines, read_record
 from harness.report.text import is_inside
 
 _FIRMWARE = ("system", "bios", "idrac")
@@ -45,11 +48,15 @@ _BOOT_ID = "boot.boot-id"
 
 @dataclass(frozen=True)
 class Sight:
-    """What the machine shows: who it is, which boot it is in, and what sits in each slot (address and ids); "" where unknown."""
+    """What the machine shows: who it is, which boot it is in, and what sits in each slot; "" where unknown.
+
+    ``parts`` are address and ids as the kernel has them, ``serials`` what the driver says.
+    """
 
     identity: Mapping[str, str] = field(default_factory=dict)
     boot_id: str = ""
     parts: Mapping[str, str] = field(default_factory=dict)
+    serials: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,13 @@ class Resumption:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """The stages that are to run, in order."""
+        """The stages that are to run, in order; none where all of them hold."""
         return tuple(stage for stage in self.record.run.stages if stage not in self.carried)
+
+    @property
+    def leftover(self) -> str:
+        """What that run had left on the machine when it last said so; "" for nothing."""
+        return next((text for text in self.record.handovers[-1:] if text != NOTHING), "")
 
     @property
     def told(self) -> list[str]:
@@ -74,7 +86,7 @@ class Resumption:
         for stage, why in self.void.items():
             reasons.setdefault(why, []).append(stage)
         lines += [f"void of {name}: {', '.join(stages)}: {why}" for why, stages in reasons.items()]
-        return lines + [f"{name} left on the machine: {text}" for text in self.record.handovers[-1:]]
+        return lines + ([f"{name} left on the machine: {self.leftover}"] if self.leftover else [])
 
 
 def read_resumable(folder: Path) -> Record:
@@ -107,24 +119,29 @@ def weigh(record: Record, now: Sight, changed_files: Sequence[str], *, today: da
     return Resumption(record, tuple(stage for stage in ended if stage not in void), void)
 
 
-def look(lanes: Lanes, bench: Bench, slots: tuple[Slot, ...], clock: Clock) -> Sight:
-    """Ask the machine, by reads only, for what a run is tied to. What does not answer stays unknown."""
+def look(lanes: Lanes, host: Host | None, bench: Bench, slots: tuple[Slot, ...], clock: Clock, *, serials: bool) -> Sight:
+    """Ask the machine, by reads only, for what a run is tied to. What does not answer stays unknown.
+
+    ``serials``: ask the driver as well. Raises BringupError where the BMC does not let anybody in.
+    """
     identity: Mapping[str, str] = {}
     if lanes.bmc is not None:
         contact = make_contact(Idrac(Redfish(lanes.bmc, clock)), bench.service_tag)
         if contact.error is not None:
             raise contact.error
         identity = contact.identity()
-    boot_id, parts = "", {}
-    if lanes.host is not None:
-        host = Host(lanes.host, clock, is_on_console=bench.host_is_on_console)
+    boot_id, parts, said = "", {}, {}
+    if host is not None:
         with suppress(BenchError, DeviceError):
             boot_id = host.boot_id()
             snapshot = read_snapshot(host)
             for slot in slots:
                 function = snapshot.at(slot.path)
                 parts[slot.name] = "" if function is None else f"{function.bdf} {identity_of(function)}"
-    return Sight(identity, boot_id, parts)
+            if serials:
+                joined = join(read_inventory(host, watch=0.0), snapshot, slots)
+                said = {slot: gpu.serial for slot, gpu in joined.items() if gpu.serial}
+    return Sight(identity, boot_id, parts, said)
 
 
 def restore_gates(resumption: Resumption, gates: Gates) -> None:
@@ -151,20 +168,26 @@ def carried_cases(resumption: Resumption) -> list[Case]:
     return [_case(case) for case in resumption.record.cases if case.stage in resumption.carried]
 
 
+def carried_parts(resumption: Resumption) -> Iterator[Part]:
+    """Who sits in which slot, as the stages that are carried over learned it, the latest last."""
+    record = resumption.record
+    ids = {case.id for case in record.cases if case.stage in resumption.carried}
+    yield from (each.part for each in record.measurements if each.part is not None and each.case in ids)
+
+
 def carried_lines(resumption: Resumption) -> Iterator[tuple[str, dict[str, Any]]]:
     """The lines of the record that are carried over: kind and fields, in their order."""
     record = resumption.record
     if record.path is None:
         return
     ids = {case.id for case in record.cases if case.stage in resumption.carried}
-    for line in _lines(record.path):
-        kind = line.pop("kind", "")
-        line.pop("seq", None)
+    for line in read_lines(record.path):
+        kind = line.get("kind", "")
         of_stage = kind in ("stage", "case") and line.get("stage") in resumption.carried
         of_case = kind == "measurement" and line.get("case") in ids
         of_page = kind == "exhibit" and line.get("name") in (*resumption.carried, "firmware")
         if of_stage or of_case or of_page:
-            yield kind, line
+            yield kind, {key: value for key, value in line.items() if key not in ("kind", "seq")}
 
 
 def copy_evidence(resumption: Resumption, folder: Path) -> None:
@@ -173,7 +196,9 @@ def copy_evidence(resumption: Resumption, folder: Path) -> None:
     if record.path is None:
         return
     for case in record.cases:
-        for path in case.attachments if case.stage in resumption.carried and is_inside("/".join(case.attachments)) else ():
+        for path in case.attachments if case.stage in resumption.carried else ():
+            if not is_inside(path):
+                continue
             source, target = record.path.parent / path, folder / path
             with suppress(OSError):
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -181,17 +206,25 @@ def copy_evidence(resumption: Resumption, folder: Path) -> None:
 
 
 def _ended(record: Record) -> Iterator[str]:
-    """The stages from the first that came to their end, but for bmc; what follows one that was cut off was never reached."""
+    """The stages up to the first that was cut off, but for bmc, whose last check closes the run.
+
+    Ctrl-C ends the stage that it hits as well: what was cut off there is a planned case without a line.
+    """
+    cut = {plan.stage for plan in record.unreached}
     for stage in record.run.stages:
+        if stage == "bmc":
+            continue
         entry = record.stage(stage)
-        if entry is None or entry.state == "started":
+        if entry is None or entry.state == "started" or stage in cut:
             return
-        if stage in STAGES and stage != "bmc" and entry.state == "ended":
+        if stage in STAGES and entry.state == "ended":
             yield stage
 
 
 def _reasons(record: Record, now: Sight, changed_files: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Why stages are void: the first one, and the reason."""
+    if record.damage:
+        yield "bmc", f"its record is damaged: {record.damage[0]}"
     if changed_files:
         yield "bmc", f"the {' and the '.join(changed_files)} file changed since"
     for name in _FIRMWARE:
@@ -209,6 +242,12 @@ def _reasons(record: Record, now: Sight, changed_files: Sequence[str]) -> Iterat
         first = moved[0]
         more = f" (and {len(moved) - 1} more slots)" if len(moved) > 1 else ""
         yield "pcie", f"{first} held {held[first]}, and now {now.parts.get(first) or 'nothing that answers'}{more}"
+    swapped = [slot for slot, serial in serials_of(record).items() if now.serials.get(slot, "") != serial]
+    if swapped:
+        first = swapped[0]
+        more = f" (and {len(swapped) - 1} more slots)" if len(swapped) > 1 else ""
+        here = f"serial {now.serials[first]}" if first in now.serials else "none that tells its serial"
+        yield "pcie", f"{first} held the part with serial {serials_of(record)[first]}, and now {here}{more}"
 
 
 def _lapsed(record: Record, today: date | None) -> Iterator[tuple[str, str]]:
@@ -235,6 +274,11 @@ def _parts(record: Record) -> dict[str, str]:
     return {each.part.slot: f"{each.part.address} {each.value}" for each in seen if each.part is not None and each.part.address}
 
 
+def serials_of(record: Record) -> dict[str, str]:
+    """The serial of the part in each slot, where the driver told it to the run."""
+    return {each.part.slot: each.part.serial for each in record.measurements if each.part is not None and each.part.serial}
+
+
 def _case(case: CaseRecord) -> Case:
     param = case.id.removeprefix(f"{case.check}[").removesuffix("]") if case.id != case.check else ""
     waiver = None if case.waiver is None else vars(case.waiver)
@@ -242,11 +286,3 @@ def _case(case: CaseRecord) -> Case:
     return replace(
         made, outcome=case.outcome.value, blame=case.blame, message=case.message, information=case.information, waiver=waiver
     )
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with suppress(ValueError):
-            line = json.loads(text)
-            if isinstance(line, dict):
-                yield line

@@ -33,7 +33,7 @@ from harness.plugin.evidence import Evidence, FirstFailures
 from harness.plugin.folder import make_folder
 from harness.plugin.measuring import Measure
 from harness.plugin.recordings import find_drift, replace_with
-from harness.plugin.resumption import Resumption, carried_cases, carried_lines, copy_evidence, restore_gates
+from harness.plugin.resumption import Resumption, carried_cases, carried_lines, carried_parts, copy_evidence, restore_gates
 from harness.plugin.settings import Settings
 from harness.plugin.waiving import Waiving
 from harness.ports import HttpAsks, HttpQuestion, Lanes, OnLine
@@ -122,9 +122,15 @@ class Run:
         return self._chronicle is not None
 
     @property
-    def stages(self) -> tuple[str, ...]:
+    def selected(self) -> tuple[str, ...]:
         """The selected stages, in order."""
         return tuple(stage for stage in STAGES if not self.settings.stages or stage in self.settings.stages)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that are to run, in order: the selected ones but for those that are carried over."""
+        carried = () if self.resumption is None else self.resumption.carried
+        return tuple(stage for stage in self.selected if stage not in carried)
 
     def open(self) -> None:
         """Take the lock, open the lanes, make the report folder and begin the record.
@@ -163,9 +169,11 @@ class Run:
         self.cases += carried
         if self.waiving is not None:
             self.waiving.take_over(carried)
-        for measurement in resumption.record.measurements:
-            if measurement.part is not None and measurement.part.serial:
-                self.know(measurement.part)
+        for part in carried_parts(resumption):
+            self.know(part)
+        looks_again = "bios" in self.stages and "bios" not in self.not_run
+        if resumption.leftover and not looks_again:
+            self.handover.leave("resumed", f"as run {resumption.record.run.id} left it: {resumption.leftover}")
 
     def _tell(self, what: str, seconds: float, seen: object) -> None:
         """Show what is waited for, without any secret that the machine may have said."""
@@ -279,7 +287,11 @@ class Run:
 
     def host(self) -> Host | None:
         """The operating system of the machine; None where the bench has none."""
-        asks, settings, on_console = self.lanes.host, self.bench.host, self.bench.host_is_on_console
+        return self.host_on(self.lanes)
+
+    def host_on(self, lanes: Lanes) -> Host | None:
+        """The operating system as these lanes reach it; None where the bench has none."""
+        asks, settings, on_console = lanes.host, self.bench.host, self.bench.host_is_on_console
         if asks is None or settings is None:
             return None if asks is None else Host(asks, self.clock, is_on_console=on_console)
         return Host(asks, self.clock, python=settings.python, wrapper=settings.wrapper, is_on_console=on_console)
@@ -390,7 +402,7 @@ class Run:
             "source": self.source,
             "bench": self.bench.name,
             "platform": self.platform.name,
-            "stages": list(self.stages if self.resumption is None else self.resumption.record.run.stages),
+            "stages": list(self.selected),
             "harness": harness.__version__,
             "tape": None
             if self.tape is None

@@ -57,6 +57,11 @@ def read_record(path: Path) -> Record:
     return _assemble(Record(run=run, path=file, truncated=truncated, extras=extras), lines[1:], [*damage, *_gaps(lines)])
 
 
+def read_lines(file: Path) -> list[Line]:
+    """The whole lines of a record as they stand there, for who takes them over into another. Raises OSError."""
+    return _split(file.read_bytes())[0]
+
+
 def _split(data: bytes) -> tuple[list[Line], bool, list[str]]:
     """The whole lines, whether the last one is cut, and a sentence for each broken one before it.
 

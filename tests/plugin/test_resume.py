@@ -2,18 +2,49 @@
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date
 
 import pytest
 
+from harness import locator
+from harness.devices.host import Host
 from harness.errors import OwnershipError, UsageMistake
-from harness.plugin.resumption import Sight, carried_cases, read_resumable, restore_gates, weigh
+from harness.plugin.reach import reach_model
+from harness.plugin.resumption import (
+    Sight,
+    carried_cases,
+    carried_lines,
+    carried_parts,
+    copy_evidence,
+    look,
+    read_resumable,
+    restore_gates,
+    weigh,
+)
 from harness.plugin.waiving import Waiving
+from harness.procedures.handover import NOTHING
 from harness.procedures.stages import Gate, Gates
 from harness.record.ledger import Ledger
 from harness.record.reader import read_record
 from harness.waivers import load_waivers
+
+MIDDLE = """
+import os
+import pathlib
+import signal
+import time
+import pytest
+
+
+@pytest.mark.check("pcie.aaa")
+def test_stopped(measure):
+    if not pathlib.Path("survives").exists():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    measure("pcie.aaa", 1)
+"""
 
 CHECK = """
 import os
@@ -64,7 +95,7 @@ def test_a_killed_run_goes_on_after_its_last_finished_stage(bringup, killed):
     assert mine["own.last"][0] == "passed"
     shown = " ".join(done.out.split())
     assert f"resumed from {old.run.id}: pcie carried over" in shown
-    assert "pcie " not in done.out.split("\n", maxsplit=1)[1].split("PASSED")[0].split("INCOMPLETE")[0]
+    assert "pcie " not in done.out.split("\n", maxsplit=2)[2].split("PASSED")[0].split("INCOMPLETE")[0]
     assert (first / "results.jsonl").read_bytes() == text
     assert record.closed
     assert old.exhibits["pcie"] == record.exhibits["pcie"]
@@ -106,7 +137,9 @@ def test_another_boot_voids_what_was_seen_in_the_one_before(bringup, killed):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--live",), "leave mode, --stage and --fault out"),
+        (("--live",), "leave mode, --grow, --stage and --fault out"),
+        (("--verify",), "leave mode"),
+        (("--grow",), "leave mode"),
         (("--replay",), "leave mode"),
         (("--stage", "pcie"), "leave mode"),
         (("--bench", "model-lqd8360"), "was made on bench 'local', not on 'model-lqd8360'"),
@@ -116,6 +149,78 @@ def test_what_contradicts_the_run_is_refused(bringup, killed, words, says):
     done, record = go_on(bringup, killed, killed.run_folder, *words)
     assert (done.status, record) == (2, None)
     assert says in done.err
+
+
+@pytest.fixture
+def drafted(bringup, tmp_path):
+    """A folder with a bench of this machine."""
+    folder = tmp_path / "lab"
+    assert bringup("bench", "new", "--from-live", "local", folder=folder).status == 0
+    return folder
+
+
+def test_a_stage_that_ctrl_c_hit_runs_again_whole(bringup, drafted):
+    (drafted / "checks").mkdir()
+    (drafted / "checks" / "test_middle.py").write_text(MIDDLE)
+    stopped = bringup("run", "--bench", "local", "--live", "--suite", "checks", folder=drafted)
+    assert stopped.status == 130
+    old = read_record(stopped.run_folder)
+    assert old.stage("pcie").state == "ended"
+    assert old.unreached
+    (drafted / "survives").touch()
+    done, record = go_on(bringup, stopped, "latest", "--suite", "checks")
+    assert record.run.resumed.stages == ()
+    assert {case.id for case in record.cases} == {plan.id for plan in old.planned}, done.out + done.err
+
+
+def test_a_run_whose_stages_all_hold_is_only_concluded(bringup, drafted):
+    first = bringup("run", "--bench", "local", "--live", "--stage", "pcie", folder=drafted)
+    file = first.run_folder / "results.jsonl"
+    old = read_record(file)
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]))  # killed before the end line
+    done, record = go_on(bringup, first, "latest")
+    assert [case.id for case in record.cases] == [case.id for case in old.cases]
+    assert (record.run.stages, record.run.resumed.stages, record.closed) == (("pcie",), ("pcie",), True)
+    assert (done.status, record.end.verdict) == (first.status, old.end.verdict), done.out + done.err
+    assert done.out.splitlines()[1] == f"resumed from {old.run.id}: pcie carried over"
+
+
+@pytest.mark.slow
+def test_what_the_killed_run_left_is_handed_over_by_the_one_that_does_not_look_again(bringup, killed):
+    first = killed.run_folder
+    lines = (first / "results.jsonl").read_text().splitlines()
+    left = {"seq": len(lines) + 1, "kind": "handover", "text": "JID_1 Scheduled: applies at the next reboot"}
+    (first / "results.jsonl").write_text("".join(f"{line}\n" for line in [*lines, json.dumps(left)]))
+    done, record = go_on(bringup, killed, first, "--suite", "checks")
+    assert record.run.resumed.stages == ("pcie",)
+    assert f"as run {first.name} left it: JID_1 Scheduled" in record.handovers[-1]
+    told = f"{first.name} left on the machine: JID_1 Scheduled: applies at the next reboot"
+    assert told in done.out.split("own ")[0], "before anything is done"
+
+
+@pytest.mark.slow
+def test_a_run_of_no_stage_does_not_become_one_of_all(bringup, killed):
+    first = killed.run_folder
+    lines = [json.loads(line) for line in (first / "results.jsonl").read_text().splitlines()]
+    lines[0]["stages"] = []
+    (first / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done, record = go_on(bringup, killed, first, "--suite", "checks")
+    assert {case.stage for case in record.cases} == {"own"}, done.out + done.err
+
+
+@pytest.mark.slow
+def test_a_resumed_run_that_is_killed_is_gone_on_with_too(bringup, killed):
+    first = read_record(killed.run_folder)
+    (killed.folder / "survives").unlink()
+    again, second = go_on(bringup, killed, "latest", "--suite", "checks")
+    assert again.status == -9
+    (killed.folder / "survives").touch()
+    done, third = go_on(bringup, killed, "latest", "--suite", "checks")
+    assert third.run.resumed.run == second.run.id
+    assert third.run.resumed.stages == ("pcie",)
+    names = [case.id for case in third.cases]
+    assert len(names) == len(set(names)) == len(first.cases) + 1, done.out + done.err
 
 
 # what is weighed, on records that the tests write
@@ -130,7 +235,7 @@ STAGES = ("bmc", "bios", "boot", "pcie", "gpu", "p2p", "resnet50")
 def run(tmp_path):
     """The record of a run that was killed in the stage p2p."""
 
-    def make(*, mode="live", ended=("bmc", "bios", "boot", "pcie", "gpu"), more=(), end=None, lost=(), boot=BOOT):
+    def make(*, mode="live", ended=("bmc", "bios", "boot", "pcie", "gpu"), more=(), end=None, lost=(), boot=BOOT, serials=None):
         ledger = Ledger(tmp_path / "run" / "results.jsonl", str)
         ledger.write("run", id="r1", mode=mode, source="hardware", bench="r640-07", stages=STAGES)
         ledger.write("identity", facts=IDENTITY)
@@ -142,6 +247,10 @@ def run(tmp_path):
                 case = f"pcie.identity[{slot}]"
                 ledger.write("measurement", case=case, check="pcie.identity", name=name, value=value, outcome="pass", part=part)
                 ledger.write("case", case=case, check="pcie.identity", stage="pcie", slot=slot, outcome="passed")
+            for slot, serial in (serials or {}).items() if stage == "gpu" else ():
+                case, part = f"gpu.ecc[{slot}]", {"slot": slot, "serial": serial}
+                ledger.write("measurement", case=case, check="gpu.ecc", name="gpu.ecc", value=0, outcome="pass", part=part)
+                ledger.write("case", case=case, check="gpu.ecc", stage="gpu", slot=slot, outcome="passed")
             for case in more:
                 if case["stage"] == stage:
                     ledger.write("case", **case)
@@ -240,6 +349,89 @@ def test_what_was_waived_stays_so_and_counts_as_a_use(run):
     assert told.startswith("waiver of gpu.ecc was not used")
 
 
+def test_a_stage_with_a_planned_case_that_never_came_does_not_hold(run):
+    folder = run()
+    file = folder / "results.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines.insert(2, {"kind": "plan", "cases": [{"case": "pcie.width[a/slot01]", "check": "pcie.width", "stage": "pcie"}]})
+    file.write_text("".join(json.dumps(line | {"seq": number}) + "\n" for number, line in enumerate(lines, start=1)))
+    assert weigh(read_resumable(folder), HERE, ()).carried == ("bios", "boot")
+
+
+def test_a_closing_check_of_first_contact_that_was_cut_off_voids_nothing(run):
+    folder = run()
+    with (folder / "results.jsonl").open("ab") as file:
+        seq = len((folder / "results.jsonl").read_bytes().splitlines()) + 1
+        file.write(json.dumps({"seq": seq, "kind": "stage", "stage": "bmc", "state": "started"}).encode() + b"\n")
+    assert weigh(read_resumable(folder), HERE, ()).carried == ("bios", "boot", "pcie", "gpu")
+
+
+def test_nothing_is_taken_from_a_damaged_record(run):
+    file = run() / "results.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    lost = next(number for number, line in enumerate(lines) if b'"kind":"case"' in line)
+    file.write_bytes(b"".join(lines[:lost] + lines[lost + 1 :]))
+    found = weigh(read_resumable(file.parent), HERE, ())
+    assert found.carried == ()
+    assert any("its record is damaged: line number" in line for line in found.told)
+
+
+def test_a_gpu_with_another_serial_voids_what_was_seen_of_the_one_before(run):
+    record = read_resumable(run(serials={"a/slot01": "S1", "a/slot02": "S2"}))
+    same = replace(HERE, serials={"a/slot01": "S1", "a/slot02": "S2"})
+    assert weigh(record, same, ()).carried == ("bios", "boot", "pcie", "gpu")
+    found = weigh(record, replace(HERE, serials={"a/slot01": "S1", "a/slot02": "S9"}), ())
+    assert found.carried == ("bios", "boot")
+    assert any("a/slot02 held the part with serial S2, and now serial S9" in line for line in found.told)
+    assert weigh(record, HERE, ()).carried == ("bios", "boot"), "a driver that says nothing proves nothing"
+
+
+def test_the_look_names_boot_and_part_of_every_slot_and_writes_nothing():
+    bench, bench_file = locator.find_bench("model-lqd8360")
+    platform, _ = locator.find_platform(bench.platform, bench_file)
+    slots = bench.slots(platform, str(bench_file))
+    reach = reach_model((), slots, bench.name, delivered=False)
+    with ExitStack() as held:
+        lanes = reach.open_lanes(held)
+        host = Host(lanes.host, reach.clock)
+        seen = look(lanes, host, bench, slots, reach.clock, serials=True)
+        again = look(lanes, host, bench, slots, reach.clock, serials=False)
+    assert seen.identity["service_tag"] == bench.service_tag or not bench.service_tag
+    assert seen.boot_id
+    assert set(seen.parts) == set(seen.serials) == {slot.name for slot in slots}
+    assert len(set(seen.serials.values())) == len(slots)
+    assert (again.identity, again.boot_id, again.parts, again.serials) == (seen.identity, seen.boot_id, seen.parts, {})
+
+
+def test_only_stages_that_hold_say_who_sits_in_a_slot(run):
+    record = read_resumable(run(serials={"a/slot01": "S1"}))
+    held = weigh(record, replace(HERE, serials={"a/slot01": "S1"}), ())
+    assert {part.serial for part in carried_parts(held)} == {"", "S1"}
+    assert list(carried_parts(weigh(record, HERE, ()))) == []
+
+
+def test_a_line_with_any_character_in_it_is_carried_over(run):
+    message = "odd \u2028 \x85 \x0c text"
+    case = {"case": "pcie.odd", "check": "pcie.odd", "stage": "pcie", "outcome": "failed", "blame": "product", "message": message}
+    found = weigh(read_resumable(run(more=[case])), HERE, ())
+    assert [fields["message"] for kind, fields in carried_lines(found) if kind == "case" and fields["case"] == "pcie.odd"] == [
+        message
+    ]
+
+
+def test_evidence_is_copied_from_below_the_run_only(run, tmp_path):
+    (tmp_path / "secret").write_text("not evidence")
+    (tmp_path / "new").mkdir()
+    case = {"case": "pcie.odd", "check": "pcie.odd", "stage": "pcie", "outcome": "failed", "blame": "product"}
+    folder = run(more=[case | {"attachments": ["evidence/a.txt", "../secret", str(tmp_path / "secret"), "evidence/gone.txt"]}])
+    (folder / "evidence").mkdir()
+    (folder / "evidence" / "a.txt").write_text("seen")
+    copy_evidence(weigh(read_resumable(folder), HERE, ()), tmp_path / "new" / "run")
+    assert [path.relative_to(tmp_path / "new").as_posix() for path in (tmp_path / "new").rglob("*") if path.is_file()] == [
+        "run/evidence/a.txt"
+    ]
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -271,3 +463,12 @@ def test_what_the_killed_run_left_is_told_first(run):
     with (folder / "results.jsonl").open("a") as file:
         file.write(json.dumps({"seq": 99, "kind": "handover", "text": "JID_1 Scheduled: applies at the next reboot"}) + os.linesep)
     assert any("r1 left on the machine: JID_1 Scheduled" in line for line in weigh(read_resumable(folder), HERE, ()).told)
+
+
+def test_nothing_left_is_not_told_as_something(run):
+    folder = run()
+    with (folder / "results.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "handover", "text": NOTHING}) + os.linesep)
+    found = weigh(read_resumable(folder), HERE, ())
+    assert found.leftover == ""
+    assert not any(NOTHING in line for line in found.told)

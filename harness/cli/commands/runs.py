@@ -69,8 +69,8 @@ def run(  # noqa: PLR0917 - typer reads the options off the parameters
         raise UsageMistake("--apply and --no-apply exclude each other")
     resumed = None
     if resume:
-        if live or record or replay or stage or fault:
-            raise UsageMistake("--resume goes on live with that run's own stages: leave mode, --stage and --fault out")
+        if live or record or replay or verify or grow or stage or fault:
+            raise UsageMistake("--resume goes on live with that run's own stages: leave mode, --grow, --stage and --fault out")
         resumed = find_run(resume, report)
         bench = bench or read_record(resumed).run.bench
     if bench is None and (live or record or verify):

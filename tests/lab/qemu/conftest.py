@@ -27,7 +27,7 @@ from harness.secret import SecretReference
 
 _MARK = "LAB-DONE"
 
-_MACHINE_EACH = ("test_run.py", "test_pcie_faults.py", "test_killed_apply.py", "test_first_live_run.py")
+_MACHINE_EACH = ("test_run.py", "test_pcie_faults.py", "test_killed_apply.py", "test_first_live_run.py", "test_resumed_run.py")
 """Files whose tests each have a machine of their own, so that any worker may take them; those of another file share one."""
 
 
