@@ -13,9 +13,7 @@ import sys
 import pytest
 
 from harness import locator
-from harness.clock import WallClock
 from harness.lab.qemu.standing import Standing, find_standing
-from harness.record.reader import read_record
 
 README = locator.shipped() / "README.md"
 
@@ -111,40 +109,3 @@ def test_the_first_live_run_goes_as_the_readme_says(person, tmp_path, monkeypatc
     probed = person(probe)
     assert probed.returncode == 0, probed.stdout + probed.stderr
     assert "talks: " in probed.stdout
-
-
-def test_a_run_that_is_killed_after_its_restart_goes_on_without_another(person, tmp_path, monkeypatch):
-    there = find_standing()
-    assert there is not None
-    (tmp_path / "fixtures" / "benches").mkdir(parents=True)
-    (tmp_path / "fixtures" / "benches" / "r640-07.toml").write_text(bench_of(there, there.pin))
-    monkeypatch.setenv("BRINGUP_BMC_PASSWORD", there.password)
-    command = ["bringup", "run", "--bench", "r640-07", "--live", "--apply"]
-    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    latest = tmp_path / "reports" / "latest" / "results.jsonl"
-    try:
-        WallClock().until(
-            lambda: latest.exists() and '"stage":"pcie","state":"started"' in latest.read_text(),
-            bool,
-            what="the stage pcie to begin",
-            every=0.5,
-            within=400,
-        )
-    finally:
-        first.kill()
-        first.wait()
-    before = read_record(latest)
-    assert before.end is None
-    boot = [each.value for each in before.measurements if each.name == "boot.boot-id"]
-    assert boot
-
-    resumed = person(f"bringup run --resume {before.run.id}")  # no --apply: nothing may be restarted
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    after = read_record(latest)
-    assert after.run.resumed is not None
-    assert after.run.resumed.stages == ("bios", "boot")
-    assert [each.value for each in after.measurements if each.name == "boot.boot-id"] == boot
-    assert after.exhibits["pcie"]["boot"] == boot[0]
-    assert {case.id for case in before.cases} <= {case.id for case in after.cases}
-    assert {case.stage for case in after.cases} == {"bmc", "bios", "boot", "pcie"}
-    assert f"resumed from {before.run.id}: bios, boot carried over" in " ".join(resumed.stdout.split())
